@@ -1,0 +1,129 @@
+"""Commands on certificates: show, verify, list."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from launch.cli.context import Context
+from recipe.errors import Exit, HallmarkError
+
+if TYPE_CHECKING:
+    from launch.proof.certificate import Verification
+
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+
+
+@click.group()
+def certificate() -> None:
+    """What was certified, and whether it is true."""
+
+
+@certificate.command()
+@click.argument("which", metavar="FILE|DIGEST")
+@click.pass_obj
+def show(context: Context, which: str) -> None:
+    """Show what a certificate says and whether it is valid here. Changes nothing."""
+    from launch.proof import certificate as certificates
+    from launch.proof import keys
+
+    found = certificates.verify(_content(context, which), trusted=keys.trusted())
+    context.emit({"verification": found.document(), "statement": found.statement}, lambda: "\n".join(_shown(found)))
+
+
+@certificate.command()
+@click.argument("which", metavar="FILE|DIGEST")
+@click.option("--digest", metavar="DIGEST", help="it must be about this image or environment")
+@click.option("--profile", metavar="NAME", help="it must be about this profile")
+@click.pass_obj
+def verify(context: Context, which: str, digest: str | None, profile: str | None) -> int:
+    """Check signature, key, content and subject of a certificate; exit 4 when it is not valid. Changes nothing."""
+    from launch.proof import certificate as certificates
+    from launch.proof import keys
+
+    if digest is not None and not _DIGEST.fullmatch(digest):
+        raise HallmarkError(f"{digest!r} is no digest", where="--digest", hint="write sha256: and 64 hex digits")
+    content = _content(context, which)
+    if digest is None and (named := _DIGEST.fullmatch(which)):
+        digest = named[1]
+    found = certificates.verify(content, trusted=keys.trusted(), digest=digest, profile=profile)
+    context.emit(found.document(), lambda: "\n".join(_verdict(found)))
+    return int(Exit.OK if found.valid else Exit.MISMATCH)
+
+
+@certificate.command("list")
+@click.argument("cluster", required=False)
+@click.pass_obj
+def list_(context: Context, cluster: str | None) -> None:
+    """List the certificates in the history of CLUSTER, or of all clusters. Changes nothing."""
+    from launch.proof import certificate as certificates
+    from launch.proof import keys
+
+    trusted = keys.trusted()
+    found = [(path, certificates.verify(_read(path), trusted=trusted)) for path in _stored(context, cluster)]
+    document = {"certificates": [{"file": str(path), **one.document()} for path, one in found]}
+
+    def text() -> str:
+        lines = [
+            f"{one.digest}  {one.profile}  {'valid' if one.valid else 'not valid: ' + one.reasons[0]}"
+            for _, one in found
+        ]
+        return "\n".join(lines) or "no certificates; `hallmark certify CLUSTER` makes one"
+
+    context.emit(document, text)
+
+
+def _content(context: Context, which: str) -> bytes:
+    path = Path(which).expanduser()
+    named = _DIGEST.fullmatch(which)
+    if named is None or path.is_file():
+        return _read(path)
+    for stored in _stored(context, None):
+        if stored.stem == named[1]:
+            return _read(stored)
+    hint = "`hallmark certificate list` shows what there is; or name the certificate's file"
+    raise HallmarkError(f"no certificate about {which} is stored here", hint=hint)
+
+
+def _stored(context: Context, cluster: str | None) -> list[Path]:
+    from launch.ledger.store import find_certificates
+
+    return list(find_certificates(context.home, cluster))
+
+
+def _read(path: Path) -> bytes:
+    from launch.proof.envelope import LARGEST
+
+    try:
+        with path.open("rb") as file:
+            # One byte more than is accepted, so that a huge file is refused without being read.
+            return file.read(LARGEST + 1)
+    except OSError as error:
+        hint = "give the file of a certificate, or a digest (sha256: and 64 hex digits)"
+        raise HallmarkError(f"cannot be read: {error.strerror}", where=str(path), hint=hint) from None
+
+
+def _verdict(found: "Verification") -> Iterator[str]:
+    if found.valid:
+        yield f"valid: {found.profile}, {found.digest}, {len(found.gates)} gates passed, key {found.keyid}"
+    else:
+        yield "not valid:"
+        yield from (f"  {reason}" for reason in found.reasons)
+
+
+def _shown(found: "Verification") -> Iterator[str]:
+    yield from _verdict(found)
+    if found.statement is None or not found.gates:
+        return
+    predicate = found.statement["predicate"]
+    record = predicate["hallmark"]
+    yield f"profile   {record['profile']} on {record['hardware']['kind']}, cluster {record['cluster']}"
+    yield f"vLLM      {record['vllm']}"
+    yield f"tested    {record['started']} to {record['finished']}"
+    for title, entries in (("subject", found.statement["subject"]), ("from", predicate["configuration"])):
+        yield from (f"{title:9} {entry['name']} sha256:{entry['digest']['sha256']}" for entry in entries)
+    width = max(len(name) for name in record["gates"])
+    for name, gate in record["gates"].items():
+        yield f"  {name:{width}}  {gate['verdict']:12}  {gate['summary']}"

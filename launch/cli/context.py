@@ -1,0 +1,45 @@
+"""What every command gets: the project's root, the way it prints, and how errors end a command."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from recipe.errors import HallmarkError
+
+
+@dataclass
+class Context:
+    """home: the project's root; json: one JSON document on standard output instead of text."""
+
+    home: Path
+    json: bool
+
+    def emit(self, document: object, text: Callable[[], str]) -> None:
+        """Print the result of a command: the document with --json, else what `text` gives."""
+        if self.json:
+            print(json.dumps(document, indent=1, ensure_ascii=False))
+        else:
+            shown = text()
+            if shown:
+                print(shown)
+
+    def say(self, line: str) -> None:
+        """Tell what is going on; standard error, so that results stay alone on standard output."""
+        print(line, file=sys.stderr, flush=True)
+
+    def fail(self, error: HallmarkError) -> int:
+        """Report an error and return the exit status it stands for."""
+        for problem in error.problems:
+            print(f"hallmark: {problem}", file=sys.stderr)
+        if self.json:
+            first = error.problems[0]
+            detail: dict[str, object] = {
+                "exit": int(error.exit),
+                "message": first.message if len(error.problems) == 1 else str(error),
+                "where": first.where,
+                "hint": first.hint,
+            }
+            print(json.dumps({"error": detail}, indent=1, ensure_ascii=False))
+        return int(error.exit)

@@ -1,0 +1,178 @@
+"""Commands on a cluster's group: launch, status, logs, stop, certify, rollback, history."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import click
+
+from launch.cli.context import Context
+from launch.ledger.work import work
+from recipe.errors import Exit, HallmarkError
+
+
+@click.command()
+@click.argument("cluster")
+@click.option("--profile", metavar="P", help="another profile than the cluster's own")
+@click.option("-m", "why", metavar="WHY", help="the reason, for the history")
+@click.option("--dry-run", is_flag=True, help="say what would be launched, and change nothing")
+@click.pass_obj
+def launch(context: Context, cluster: str, profile: str | None, why: str | None, dry_run: bool) -> None:
+    """Bring up CLUSTER: stop the old group, start the new one, prove it, or bring the old one back.
+
+    May be repeated: what runs already and answers is left alone.
+    """
+    from launch.ledger import launch as ledger
+
+    opened = work(context.home, cluster, context.say)
+    if dry_run:
+        plan = ledger.want(opened, profile, why).plan
+        context.emit(plan.to_json(), lambda: f"would launch {plan.profile}, patch set {plan.subject.key}")
+        return
+    with _interruptible():
+        outcome = ledger.launch(opened, profile, why)
+    context.emit(outcome.to_json(), lambda: _launched(outcome))
+
+
+@click.command()
+@click.argument("cluster")
+@click.option("--to", metavar="REVISION|DIGEST", help="default: the last certified revision that does not run")
+@click.option("-m", "why", metavar="WHY", help="the reason, for the history")
+@click.pass_obj
+def rollback(context: Context, cluster: str, to: str | None, why: str | None) -> None:
+    """Launch an earlier certified revision of CLUSTER; its certificate is verified before anything is touched."""
+    from launch.ledger import launch as ledger
+
+    opened = work(context.home, cluster, context.say)
+    with _interruptible():
+        outcome = ledger.rollback(opened, to, why)
+    context.emit(outcome.to_json(), lambda: _launched(outcome))
+
+
+@click.command()
+@click.argument("cluster")
+@click.pass_obj
+def status(context: Context, cluster: str) -> int:
+    """Say what runs on CLUSTER, rank by rank, and whether it answers. Changes nothing; exit 2 unless it runs."""
+    from launch.ledger.status import status as look
+
+    found = look(work(context.home, cluster, context.say))
+
+    def text() -> str:
+        answers = "answers" if found.ready else f"does not answer: {found.missing}"
+        lines = [f"{found.cluster}: {found.state}"]
+        if found.revision is not None:
+            lines[0] += f", revision {found.revision}, {answers}"
+            lines.append(f"  {found.image}")
+        for rank in found.ranks:
+            lines.append(f"  rank {rank.rank} {rank.name}: {'alive' if rank.alive else 'not alive'}")
+            lines += [f"    drift: {line}" for line in rank.drift]
+        return "\n".join(lines)
+
+    context.emit(found.to_json(), text)
+    return int(Exit.OK if found.state == "running" else Exit.NOT_DONE)
+
+
+@click.command()
+@click.argument("cluster")
+@click.option("--node", metavar="N", help="only this node")
+@click.option("--lines", type=int, default=200, show_default=True, help="the last lines of each rank")
+@click.pass_obj
+def logs(context: Context, cluster: str, node: str | None, lines: int) -> None:
+    """Print what the ranks of CLUSTER wrote since they were started. Changes nothing."""
+    from launch.ledger.judge import rank_logs
+
+    opened = work(context.home, cluster, context.say)
+    _, past = opened.look()
+    number = past.unfinished or past.running or max(past.revisions, default=None)
+    if number is None:
+        raise HallmarkError(f"{cluster} has no history, so there are no logs", hint=f"hallmark launch {cluster}")
+    found = rank_logs(opened.generation(number))
+    names = [log.node for log in found]
+    if node is not None and node not in names:
+        raise HallmarkError(f"there is no node {node!r}", where="--node", hint=f"one of {', '.join(names)}")
+    shown = {log.node: log.text.splitlines()[-lines:] for log in found if node in (None, log.node)}
+    context.emit(
+        {"revision": number, "logs": shown},
+        lambda: "\n".join(f"{name}: {line}" for name, text in shown.items() for line in text),
+    )
+
+
+@click.command()
+@click.argument("cluster")
+@click.pass_obj
+def stop(context: Context, cluster: str) -> None:
+    """Stop all ranks of CLUSTER. Stopping what does not run changes nothing."""
+    from launch.ledger.launch import stop as halt
+
+    stopped = halt(work(context.home, cluster, context.say))
+    done = f"stopped revision {', '.join(map(str, stopped))}" if stopped else "nothing to do: nothing runs"
+    context.emit({"cluster": cluster, "stopped": stopped}, lambda: done)
+
+
+@click.command()
+@click.argument("cluster")
+@click.option("--key", metavar="NAME", help="the key to sign with (default: the only one there is)")
+@click.pass_obj
+def certify(context: Context, cluster: str, key: str | None) -> None:
+    """Run the full gates on the running group of CLUSTER and sign the result; the group is never changed."""
+    from launch.ledger.certify import certify as prove
+
+    found = prove(work(context.home, cluster, context.say), key)
+    context.emit(
+        found.to_json(), lambda: f"revision {found.revision} is certified: sha256:{found.digest}\n  {found.path}"
+    )
+
+
+@click.command()
+@click.argument("cluster")
+@click.pass_obj
+def history(context: Context, cluster: str) -> None:
+    """List the revisions of CLUSTER. Changes nothing."""
+    _, past = work(context.home, cluster, context.say).look()
+    revisions = [revision.to_json() for revision in past.revisions.values()]
+
+    def text() -> str:
+        if not revisions:
+            return f"{cluster} has no history yet"
+        lines = []
+        for entry in revisions:
+            marks = [entry["state"]]
+            marks += [f"restores {entry['restores']}"] if entry["restores"] else []
+            marks += ["certified"] if entry["certified"] else []
+            marks += ["running"] if entry["number"] == past.running else []
+            reason = f": {entry['why']}" if entry["why"] else ""
+            lines.append(
+                f"{entry['number']:>3}  {entry['at'][:19]}  {entry['profile']} {str(entry['patchset'])[:8]}"
+                f"  {', '.join(marks)}  {entry['who']}{reason}"
+            )
+        return "\n".join(lines)
+
+    context.emit({"revisions": revisions}, text)
+
+
+def _launched(outcome: object) -> str:
+    from launch.ledger.launch import Outcome
+
+    assert isinstance(outcome, Outcome)
+    silent = "" if outcome.outage is None else f", nothing answered for {outcome.outage:.1f} s"
+    return (
+        f"revision {outcome.revision} runs{silent}; Hallmark's own cost {outcome.tool_seconds:.1f} s\n"
+        f"  {outcome.plan.api_url}  model {outcome.plan.model_name}\n  {outcome.curl}"
+    )
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: with the old group back."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,97 @@
+"""The `hallmark` command: finds the project, loads the one command that was asked for, ends errors cleanly."""
+
+import importlib
+import os
+import sys
+
+import click
+
+from launch.cli.context import Context
+from recipe.config import paths
+from recipe.errors import Exit, HallmarkError
+
+# name → (module, function, one line for --help). Modules are imported only when their command runs, so that
+# the command starts in a fraction of a second.
+COMMANDS = {
+    "profiles": ("show", "profiles", "list the profiles"),
+    "clusters": ("show", "clusters", "list the clusters"),
+    "plan": ("patches", "plan", "state of every patch against sources"),
+    "apply": ("patches", "apply", "patch an installed tree, or nothing of it"),
+    "unapply": ("patches", "unapply", "undo exactly what apply did"),
+    "verify": ("patches", "verify", "re-hash all that was patched"),
+    "relock": ("patches", "relock", "harvest the baselines of the supported releases"),
+    "render": ("render", "render", "exactly what each node would run"),
+    "launch": ("group", "launch", "verify, stop the old group, start the new, prove it or restore the old"),
+    "status": ("group", "status", "what runs, on all ranks"),
+    "logs": ("group", "logs", "the log of every rank"),
+    "stop": ("group", "stop", "stop all ranks of a cluster"),
+    "certify": ("group", "certify", "run the full gates on the running group and sign the result"),
+    "rollback": ("group", "rollback", "launch an earlier certified revision"),
+    "history": ("group", "history", "the revisions of a cluster"),
+    "lock": ("lock", "lock", "who holds a cluster's lock; break it"),
+    "certificate": ("certificate", "certificate", "what was certified, and whether it is true"),
+    "key": ("key", "key", "signing keys and whose word counts"),
+}
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, function, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f"launch.cli.{module}"), function)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name not in COMMANDS and not name.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(name, COMMANDS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(COMMANDS)}"
+            raise HallmarkError(f"there is no command {name!r}", hint=hint)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Lazy)
+@click.option("--home", metavar="DIR", help="the folder with configs/ (default: the nearest parent that has one)")
+@click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
+@click.pass_context
+def cli(ctx: click.Context, home: str | None, as_json: bool) -> None:
+    """Patch vLLM, prove it, launch it, and roll back to what was proven."""
+    ctx.obj = Context(paths.home(explicit=home), as_json)
+
+
+def main() -> None:
+    """Run the command line and exit; no traceback for anything that a user can cause."""
+    arguments = sys.argv[1:]
+    # --json is also understood behind the command's name, where most people type it.
+    as_json = "--json" in arguments
+    if as_json:
+        arguments = ["--json", *(word for word in arguments if word != "--json")]
+    context = Context(paths.CHECKOUT, as_json)
+    try:
+        result = cli.main(arguments, prog_name="hallmark", standalone_mode=False)
+        status = result if isinstance(result, int) else int(Exit.OK)
+    except HallmarkError as error:
+        status = context.fail(error)
+    except click.ClickException as error:
+        status = context.fail(HallmarkError(error.format_message(), hint="see hallmark --help"))
+    except (KeyboardInterrupt, click.Abort):
+        context.say("hallmark: interrupted")
+        status = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = int(Exit.OK)
+    raise SystemExit(status)

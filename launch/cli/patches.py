@@ -1,0 +1,119 @@
+"""Commands on sources: plan, apply, unapply, verify, relock."""
+
+from pathlib import Path
+
+import click
+
+from launch.cli.context import Context
+from recipe.applier import commit
+from recipe.applier import plan as planning
+from recipe.applier.tree import Tree
+from recipe.catalogue import target
+from recipe.catalogue.compile import compile_profile
+from recipe.config.load import load_hardware, load_profile
+from recipe.errors import Exit, HallmarkError, Mismatch, Problem
+
+
+@click.command()
+@click.argument("profile")
+@click.option("--target", "folder", type=Path, help="a virtual environment or site-packages folder")
+@click.option("--wheel", "file", type=Path, help="a wheel of vLLM")
+@click.option("--vllm", "version", help="a release, fetched when it is not in the cache (default: the profile's)")
+@click.option("--diff", is_flag=True, help="print the changes as a unified diff")
+@click.option("--check", is_flag=True, help="exit 2 when a patch drifts")
+@click.pass_obj
+def plan(
+    context: Context, profile: str, folder: Path | None, file: Path | None, version: str | None, diff: bool, check: bool
+) -> int:
+    """Say what state every patch of PROFILE has against sources. Changes nothing; may be repeated."""
+    loaded = load_profile(context.home, profile)
+    if sum(option is not None for option in (folder, file, version)) > 1:
+        raise HallmarkError("--target, --wheel and --vllm exclude each other", hint="give one of them")
+    distribution = load_hardware(context.home, loaded.value.hardware).value.distribution
+    with target.translated():
+        sources = target.sources(loaded, distribution, folder=folder, wheel=file, version=version)
+        planned = planning.plan(sources, compile_profile(loaded, target.release(sources)))
+    problems = planning.refusal(planned.problems())
+
+    def text() -> str:
+        if diff:
+            from recipe.catalogue.diff import unified
+
+            return unified(planned).rstrip("\n")
+        return "\n".join(_states(loaded.name, planned, problems))
+
+    context.emit({"profile": loaded.name, **planned.to_json()}, text)
+    return int(Exit.NOT_DONE if check and problems else Exit.OK)
+
+
+@click.command()
+@click.argument("profile")
+@click.option("--target", "folder", type=Path, required=True, help="a virtual environment or site-packages folder")
+@click.pass_obj
+def apply(context: Context, profile: str, folder: Path) -> None:
+    """Patch the tree at --target with the patches of PROFILE: all of them or none. Applying twice changes nothing."""
+    loaded = load_profile(context.home, profile)
+    with target.translated():
+        tree = Tree(target.site_packages(folder))
+        with commit.locked(tree):
+            planned = planning.plan(tree, compile_profile(loaded))
+            problems = planned.problems()
+            if problems:
+                raise target.drifted(problems)
+            written = commit.apply(tree, planned)
+    document = {"profile": loaded.name, **planned.to_json(), "written": written}
+    done = f"{len(written)} files written" if written else "nothing to do: the tree carries this patch set already"
+    context.emit(document, lambda: f"{done} (patch set {planned.patchset.sha256[:8]})")
+
+
+@click.command()
+@click.option("--target", "folder", type=Path, required=True, help="a virtual environment or site-packages folder")
+@click.pass_obj
+def unapply(context: Context, folder: Path) -> None:
+    """Undo what apply did to the tree at --target, to the byte. Undoing twice changes nothing."""
+    with target.translated():
+        tree = Tree(target.site_packages(folder))
+        with commit.locked(tree):
+            restored = commit.unapply(tree)
+    done = f"{len(restored)} files restored" if restored else "nothing to do: the tree is not patched"
+    context.emit({"restored": restored}, lambda: done)
+
+
+@click.command()
+@click.option("--target", "folder", type=Path, required=True, help="a virtual environment or site-packages folder")
+@click.option("--imports", is_flag=True, help="also import the patched modules with the tree's own interpreter")
+@click.pass_obj
+def verify(context: Context, folder: Path, imports: bool) -> None:
+    """Compare the tree at --target with what apply recorded. Changes nothing."""
+    with target.translated():
+        tree = Tree(target.site_packages(folder))
+        reasons = commit.verify(tree)
+    if imports and not reasons:
+        reasons = target.import_errors(tree, folder)
+    if reasons:
+        raise _Wrong(reasons)
+    files = len(tree.manifest.files) if tree.manifest else 0
+    context.emit({"valid": True, "reasons": []}, lambda: f"{files} files are as recorded")
+
+
+@click.command()
+@click.pass_obj
+def relock(context: Context) -> None:
+    """Write the sha256 of every patched file, as released, for the releases that the profiles use."""
+    from recipe.catalogue.relock import relock as harvest
+
+    written = harvest(context.home, context.say)
+    context.emit({"written": written}, lambda: "\n".join(written) or "nothing to do: the baselines are up to date")
+
+
+class _Wrong(Mismatch):
+    def __init__(self, reasons: list[str]) -> None:
+        super().__init__(reasons[0])
+        self.problems = tuple(Problem(reason) for reason in reasons)
+
+
+def _states(profile: str, planned: planning.Plan, problems: list[str]) -> list[str]:
+    width = max((len(patch.id) for patch in planned.patches), default=0)
+    lines = [f"{profile} on vLLM {planned.patchset.vllm}, patch set {planned.patchset.sha256[:8]}"]
+    lines += [f"  {patch.id:{width}}  {patch.state}" for patch in planned.patches]
+    return lines + [f"  {line}" for line in problems]

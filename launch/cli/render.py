@@ -1,0 +1,96 @@
+"""The command `render`: exactly what each node of a cluster would run."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from launch.cli import shell
+from launch.cli.context import Context
+from launch.plan.group import GroupPlan, Subject, plan_group
+from recipe.config import paths
+from recipe.config.check import Checked, check_cluster
+from recipe.config.cluster_rules import engine as engine_rules
+from recipe.config.load import Loaded, venv_folder
+from recipe.config.models import Cluster, Profile
+from recipe.errors import ConfigError, HallmarkError, Refused
+
+
+@click.command()
+@click.argument("cluster")
+@click.option("--profile", metavar="P", help="another profile than the cluster's own")
+@click.option("--image", metavar="REF", help="an image (default: the one that `hallmark image` would name)")
+@click.option(
+    "--engine",
+    type=click.Choice(["docker", "process", "compose", "slurm", "lws"]),
+    help="another engine than the cluster's own",
+)
+@click.option("--out", type=Path, metavar="DIR", help="write one file a node into DIR")
+@click.pass_obj
+def render(
+    context: Context, cluster: str, profile: str | None, image: str | None, engine: str | None, out: Path | None
+) -> None:
+    """Print each node's command with environment, mounts, devices and labels.
+
+    Changes nothing but DIR; may be repeated.
+    """
+    checked = check_cluster(context.home, cluster, profile)
+    for finding in checked.findings:
+        context.say(f"{finding.severity}: {finding}")
+    plan = _plan(checked, engine, image)
+    if out is not None:
+        for path in _write(plan, out):
+            context.say(f"wrote {path}")
+    context.emit(plan.to_json(), lambda: shell.text(plan, str(Path.home())))
+
+
+def subject_of(profile: Loaded[Profile], cluster: Loaded[Cluster], image: str | None) -> Subject:
+    """What the cluster's engine runs: `image` when it is given, else what the profile's patch set is called.
+
+    Errors: a ConfigError for a patch that does not exist; an image for the process engine.
+    """
+    from recipe.catalogue.compile import compile_profile
+
+    value = profile.value
+    patchset = compile_profile(profile).sha256 if value.release else None
+    if cluster.value.engine == "process":
+        if image is not None or patchset is None:
+            raise HallmarkError(
+                "the process engine runs a patched virtual environment, not an image",
+                where=cluster.document.where(("engine",)),
+                hint="leave --image out and choose a profile with a release, or choose --engine docker",
+            )
+        return Subject("env", str(paths.state() / "envs" / patchset[:8]), patchset, str(venv_folder(cluster)))
+    if image is None and patchset is not None:
+        image = f"{cluster.value.registry or 'hallmark'}:{profile.name}-{value.release}-{patchset[:8]}"
+    return Subject("image", image or str(value.base), patchset)
+
+
+def _plan(checked: Checked, engine: str | None, image: str | None) -> GroupPlan:
+    cluster = checked.cluster
+    wanted = engine or cluster.value.engine
+    if wanted not in ("docker", "process"):
+        where = cluster.document.where(("engine",)) if engine is None else "--engine"
+        raise Refused(f"the engine {wanted} cannot be rendered yet", where=where, hint="choose docker or process")
+    if wanted != cluster.value.engine:
+        cluster = replace(cluster, value=cluster.value.model_copy(update={"engine": wanted}))
+        unfit = [it.problem for it in engine_rules(cluster) if it.severity == "error"]
+        if unfit:
+            raise ConfigError(unfit)
+    return plan_group(checked.profile, cluster, subject_of(checked.profile, cluster, image))
+
+
+def _write(plan: GroupPlan, folder: Path) -> list[Path]:
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for rank in plan.ranks:
+            path = folder / f"{rank.rank}-{rank.name}.sh"
+            path.write_text(shell.script(rank, str(Path.home())), encoding="utf-8")
+            path.chmod(0o755)
+            written.append(path)
+    except OSError as error:
+        raise HallmarkError(
+            f"cannot be written: {error.strerror}", where=str(folder), hint="name another folder"
+        ) from None
+    return written

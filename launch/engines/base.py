@@ -1,0 +1,33 @@
+"""What an engine does for a group of ranks; the planner has decided everything it is told."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from launch.plan.group import GroupPlan
+
+
+@dataclass(frozen=True)
+class RankState:
+    """One rank as it is now. `alive` speaks of the rank's own main process; `processes` are all that belong to it."""
+
+    name: str
+    rank: int
+    alive: bool
+    processes: tuple[int, ...]
+
+
+class Engine(Protocol):
+    """Starts, looks at and stops the ranks of one group; `group` is the ownership mark that they carry."""
+
+    def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
+        """Start every rank, workers first, and return at once. Errors: Refused when a rank cannot be started."""
+
+    def ranks(self, plan: GroupPlan, group: str) -> list[RankState]:
+        """Look at every rank of the plan, in the plan's order."""
+
+    def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
+        """By rank, in what the running one differs from its plan; empty for a rank that does not run."""
+
+    def stop(self, group: str, patience: float) -> None:
+        """Ask all ranks to end, then end them; returns when nothing with this mark is left."""

@@ -1,0 +1,155 @@
+"""The process engine: ranks as processes of this machine, found again by a mark in their environment.
+
+A rank is a session of its own, so that it outlives the command that started it. vLLM renames its processes and
+its children survive their parent, so neither names nor parents say what belongs to a rank: the mark does.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from launch.engines.base import RankState
+from launch.engines.secrets import resolve
+from launch.plan.group import GroupPlan, RankPlan, at_home
+from recipe.errors import NeedsOperator, Refused
+
+MARK = "HALLMARK_GROUP"
+RANK = "HALLMARK_RANK"
+# What a process needs to know of its user; everything else that a rank sees is written in the plan.
+_FROM_HOST = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+_POLL = 0.05
+
+
+@dataclass(frozen=True)
+class Process:
+    """One running process that carries the mark; `main` is the one that the engine started itself."""
+
+    pid: int
+    group: str
+    rank: int
+    main: bool
+
+
+class ProcessEngine:
+    """Runs ranks as local processes; every node must be this machine."""
+
+    def __init__(self) -> None:
+        # Held so that nobody waits for them: a rank outlives this command.
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
+        logs.mkdir(parents=True, exist_ok=True)
+        for rank in sorted(plan.ranks, key=lambda rank: rank.rank, reverse=True):
+            self._started.append(_spawn(at_home(rank, str(Path.home())), group, logs / f"{rank.name}.log"))
+
+    def ranks(self, plan: GroupPlan, group: str) -> list[RankState]:
+        found = [process for process in marked() if process.group == group]
+        states = []
+        for rank in plan.ranks:
+            own = [process for process in found if process.rank == rank.rank]
+            alive = any(process.main for process in own)
+            states.append(RankState(rank.name, rank.rank, alive, tuple(process.pid for process in own)))
+        return states
+
+    def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
+        mains = {process.rank: process.pid for process in _of(group) if process.main}
+        found: dict[int, list[str]] = {rank.rank: [] for rank in plan.ranks}
+        for rank in plan.ranks:
+            if rank.rank not in mains:
+                continue
+            running = _environment(mains[rank.rank])
+            for name, value in at_home(rank, str(Path.home())).env.items():
+                if running.get(name) != value:
+                    found[rank.rank].append(f"{name} is {running.get(name)!r}, planned was {value!r}")
+        return found
+
+    def stop(self, group: str, patience: float) -> None:
+        for process in _of(group):
+            if process.main:
+                _signal(process, signal.SIGTERM)
+        deadline = time.monotonic() + patience
+        while left := _of(group):
+            # Children whose main process is gone have nobody left to tell them.
+            ranks_with_main = {process.rank for process in left if process.main}
+            expired = time.monotonic() > deadline
+            for process in left:
+                if expired or process.rank not in ranks_with_main:
+                    _signal(process, signal.SIGKILL)
+            if time.monotonic() > deadline + 10:
+                pids = ", ".join(str(process.pid) for process in left)
+                raise NeedsOperator(f"processes {pids} of {group} cannot be ended", hint="see what holds them")
+            time.sleep(_POLL)
+
+
+def marked(prefix: str = "") -> list[Process]:
+    """Every process of this machine whose mark begins with `prefix`; zombies do not count."""
+    return [process for process in _scan() if process.group.startswith(prefix)]
+
+
+def _of(group: str) -> list[Process]:
+    return [process for process in _scan() if process.group == group]
+
+
+def _scan() -> Iterator[Process]:
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        values = _environment(int(entry.name))
+        if MARK not in values or not values.get(RANK, "").isdigit():
+            continue
+        pid = int(entry.name)
+        try:
+            main = os.getsid(pid) == pid
+        except ProcessLookupError:
+            continue
+        yield Process(pid, values[MARK], int(values[RANK]), main)
+
+
+def _environment(pid: int) -> dict[str, str]:
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    items = (item.partition("=") for item in raw.decode(errors="replace").split("\0"))
+    return {name: value for name, found, value in items if found}
+
+
+def _spawn(rank: RankPlan, group: str, log: Path) -> subprocess.Popen[bytes]:
+    environment = {name: os.environ[name] for name in _FROM_HOST if name in os.environ}
+    environment |= rank.env | {name: resolve(reference) for name, reference in rank.secrets.items()}
+    # setproctitle would overwrite the environment that the mark is read from.
+    environment |= {MARK: group, RANK: str(rank.rank), "SPT_NOENV": "1"}
+    _keep(log)
+    with log.open("xb") as output:
+        try:
+            return subprocess.Popen(
+                rank.argv,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=log.parent,
+            )
+        except OSError as error:
+            raise Refused(f"rank {rank.rank} ({rank.name}) cannot be started: {error}") from None
+
+
+def _keep(log: Path) -> None:
+    """Move the log of an earlier start of this revision aside, so that a log tells of one start."""
+    number = 1
+    while log.exists():
+        older = log.with_suffix(f".{number}.log")
+        if not older.exists():
+            log.rename(older)
+        number += 1
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, number)

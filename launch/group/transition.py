@@ -1,0 +1,139 @@
+"""From one generation of a group to the next: the new one answers and passes its trial, or the old one is back.
+
+Each event is journalled before the act that follows it, so that `recover` can finish what a killed command began.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launch.engines.base import Engine
+from launch.group.clock import Clock
+from launch.group.journal import Event
+from launch.group.ready import Probe, wait_until_ready
+from launch.plan.group import GroupPlan
+from recipe.errors import HallmarkError, NeedsOperator, Refused
+
+# vLLM gives its workers 5 s, then 4 s after SIGTERM; a headless rank was seen to take 11.
+STOP_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A revision as it runs: its plan, the mark that its ranks carry, and where they log."""
+
+    revision: int
+    plan: GroupPlan
+    mark: str
+    logs: Path
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How a transition reaches the world: the engine, the journal, and the questions it asks of a group."""
+
+    engine: Engine
+    record: Callable[..., Any]
+    probe: Callable[[Generation], Probe]
+    clock: Clock
+
+
+def switch(
+    ways: Ways,
+    old: Generation | None,
+    new: Generation,
+    *,
+    stage: Callable[[], None],
+    trial: Callable[[], list[str]],
+) -> float | None:
+    """Bring up `new` in place of `old`; returns for how many seconds nothing answered (None without an old group).
+
+    `stage` prepares what `new` needs while `old` still serves; `trial` gives the reasons against `new`.
+    Errors: Refused when `new` is not taken and what was before holds again; NeedsOperator when it does not.
+    """
+    try:
+        with ways.clock.step(f"stage revision {new.revision}"):
+            stage()
+    except BaseException as error:
+        ways.record(Event.RESTORED, reason=_reason(error))
+        raise
+    silent_since = time.monotonic()
+    try:
+        ways.record(Event.STAGED)
+        if old is not None:
+            with ways.clock.step(f"stop revision {old.revision}", "group"):
+                ways.engine.stop(old.mark, STOP_SECONDS)
+        ways.record(Event.STOPPED)
+        _start(ways, new)
+        answered = time.monotonic()
+        ways.record(Event.STARTED)
+        with ways.clock.step(f"trial gates of revision {new.revision}"):
+            reasons = trial()
+        if reasons:
+            raise Refused("; ".join(reasons))
+        ways.record(Event.COMMITTED)
+    except BaseException as error:
+        restore(ways, old, new, _reason(error))
+        if not isinstance(error, (HallmarkError, KeyboardInterrupt)):
+            raise
+        raise _refused(new, old, _reason(error), time.monotonic() - silent_since) from None
+    return round(answered - silent_since, 3) if old is not None else None
+
+
+def restore(ways: Ways, old: Generation | None, new: Generation, reason: str) -> None:
+    """Take `new` away and bring `old` back, unless it never went away.
+
+    Errors: NeedsOperator when that fails, with the state of every rank.
+    """
+    try:
+        with ways.clock.step(f"stop revision {new.revision}", "group"):
+            ways.engine.stop(new.mark, STOP_SECONDS)
+        if old is not None and not _serves(ways, old):
+            with ways.clock.step(f"clear what is left of revision {old.revision}", "group"):
+                ways.engine.stop(old.mark, STOP_SECONDS)
+            _start(ways, old)
+    except BaseException as error:
+        found = [*ways.engine.ranks(new.plan, new.mark), *(ways.engine.ranks(old.plan, old.mark) if old else [])]
+        nodes = [f"{rank.name}: rank {rank.rank} {'runs' if rank.alive else 'does not run'}" for rank in found]
+        ways.record(Event.NEEDS_OPERATOR, reason=_reason(error), nodes=nodes)
+        what = f"revision {old.revision} could not be brought back" if old else "it could not be taken down"
+        raise NeedsOperator(
+            f"revision {new.revision} failed ({reason}) and {what}: {_reason(error)}; {', '.join(nodes)}",
+            hint="mend the cause and run the command again, or `hallmark stop`",
+        ) from None
+    ways.record(Event.RESTORED, reason=reason)
+
+
+def _start(ways: Ways, generation: Generation) -> None:
+    with ways.clock.step(f"start revision {generation.revision}", "group"):
+        ways.engine.start(generation.plan, generation.mark, generation.logs)
+        wait_until_ready(
+            ways.engine,
+            generation.plan,
+            generation.mark,
+            generation.logs,
+            ways.probe(generation),
+            ways.clock.say,
+        )
+
+
+def _serves(ways: Ways, generation: Generation) -> bool:
+    ranks = ways.engine.ranks(generation.plan, generation.mark)
+    return all(rank.alive for rank in ranks) and ways.probe(generation)() is None
+
+
+def _refused(new: Generation, old: Generation | None, reason: str, silent: float) -> Refused:
+    now = (
+        f"revision {old.revision} is back and answers; nothing answered for up to {silent:.1f} s"
+        if old
+        else "nothing runs, as before"
+    )
+    return Refused(f"revision {new.revision} was not taken: {reason} — {now}")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return str(error) or type(error).__name__

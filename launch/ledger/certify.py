@@ -1,0 +1,158 @@
+"""Certify what runs: the profile's full gates, the facts around them, one signed statement."""
+
+import hashlib
+import json
+import platform
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from launch.group.journal import Event
+from launch.group.transition import Generation
+from launch.ledger.judge import judge, load_gates, objections
+from launch.ledger.status import ranks_now
+from launch.ledger.work import Work, api_key
+from launch.nodes.lock import locked
+from launch.plan.group import at_home
+from launch.proof import certificate, keys, throughput
+from launch.proof.client import Client
+from launch.proof.gates import GateResult
+from launch.proof.statement import Evidence, build
+from recipe.config import paths
+from recipe.errors import HallmarkError, Problem, Refused
+
+_FIGURE_PROMPT = "one two three four"
+_FIGURE_TOKENS = 96
+
+
+@dataclass(frozen=True)
+class Certified:
+    """The certificate of a revision: its file, the subject's digest, the gates, and single-stream tok/s."""
+
+    revision: int
+    digest: str
+    path: Path
+    gates: list[GateResult]
+    tok_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "revision": self.revision,
+            "digest": f"sha256:{self.digest}",
+            "certificate": str(self.path),
+            "gates": {
+                gate.name: {"verdict": gate.verdict, "value": gate.value, "bar": gate.bar} for gate in self.gates
+            },
+            "tok_s": self.tok_s,
+        }
+
+
+def certify(work: Work, key: str | None) -> Certified:
+    """Run the full gates on the running group, sign, and record; the group is only asked, never changed.
+
+    Errors: Refused when nothing runs, a rank is not as planned, or a gate does not pass; HallmarkError without a key.
+    """
+    signer = keys.load_private(key or _only_key())
+    with locked(work.store.lock, "certify"):
+        journal, past = work.look()
+        if past.running is None or past.unfinished is not None:
+            raise Refused("nothing runs that could be certified", hint=f"hallmark launch {work.cluster.name}")
+        generation = work.generation(past.running)
+        _as_planned(work, generation)
+        started = datetime.now(UTC)
+        required = list(generation.plan.gates.certify)
+        results = judge(generation, load_gates(work.home, required), work.say)
+        if reasons := objections(results):
+            error = Refused("")
+            error.problems = (Problem("not certified; the group goes on"), *(Problem(reason) for reason in reasons))
+            raise error
+        intent = next(
+            entry for entry in journal.entries if entry.event is Event.INTENT and entry.revision == past.running
+        )
+        plan = generation.plan
+        digest: str = intent.data["subject"]["digest"]
+        with Client(plan.api_url, api_key=api_key(plan)) as client:
+            figure = throughput.single_stream(client, plan.model_name, _FIGURE_PROMPT, tokens=_FIGURE_TOKENS)
+            version = client.version(deadline=30)
+        evidence = Evidence(
+            subjects={"env": digest},
+            configuration={
+                "profile": intent.data["profile_sha256"],
+                "argv": _sha256(json.dumps([asdict(rank) for rank in plan.ranks], sort_keys=True).encode()),
+                "patch-set": str(plan.subject.patchset),
+                "model": model_digest(_model_folder(generation)),
+            },
+            profile=plan.profile,
+            cluster=work.cluster.name,
+            hardware={"kind": intent.data["hardware"], **_machine()},
+            vllm=version,
+            required=required,
+            gates=results,
+            figures={"single_stream": figure.document()},
+            started=started,
+            finished=datetime.now(UTC),
+        )
+        envelope = certificate.sign(build(evidence), signer)
+        path = _store(work.store.certificates, digest, past.running, envelope)
+        journal.append(Event.CERTIFIED, past.running, digest=digest, certificate=path.name, sha256=_sha256(envelope))
+    return Certified(past.running, digest, path, results, figure.tok_s)
+
+
+def model_digest(folder: Path) -> str:
+    """sha256 over the sorted (path, sha256) of every file of a model folder."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                files[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return _sha256(json.dumps(files, sort_keys=True).encode())
+
+
+def _as_planned(work: Work, generation: Generation) -> None:
+    wrong = [
+        f"rank {rank.rank} ({rank.name}): {'; '.join(rank.drift) or 'does not run'}"
+        for rank in ranks_now(work, generation)
+        if not rank.alive or rank.drift
+    ]
+    if wrong:
+        error = Refused("")
+        error.problems = (Problem("not certified: the group is not as planned"), *(Problem(line) for line in wrong))
+        raise error
+
+
+def _store(folder: Path, digest: str, revision: int, envelope: bytes) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{digest}.json"
+    number = revision
+    while path.exists():
+        # Certified before: that certificate stays what history says it was.
+        path = folder / f"{digest}-r{number}.json"
+        number += 1
+    temporary = path.with_suffix(".new")
+    temporary.write_bytes(envelope)
+    temporary.rename(path)
+    return path
+
+
+def _model_folder(generation: Generation) -> Path:
+    head = at_home(generation.plan.ranks[0], str(Path.home()))
+    return Path(head.argv[head.argv.index("serve") + 1])
+
+
+def _only_key() -> str:
+    found = sorted((paths.state() / "keys").glob("*.key"))
+    if len(found) == 1:
+        return found[0].stem
+    if not found:
+        raise HallmarkError("there is no key to sign with", hint="hallmark key new NAME")
+    names = ", ".join(path.stem for path in found)
+    raise HallmarkError("there is more than one key", where="--key", hint=f"name one of {names}")
+
+
+def _machine() -> dict[str, object]:
+    return {"machine": platform.machine(), "kernel": platform.release(), "system": platform.system()}
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,243 @@
+"""launch, rollback, stop: what they decide and record; `group.transition` carries it out."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from launch.group.clock import Step
+from launch.group.journal import Event, Journal
+from launch.group.transition import STOP_SECONDS, Generation, restore, switch
+from launch.ledger.history import History, history
+from launch.ledger.judge import judge, load_gates, objections
+from launch.ledger.work import Work
+from launch.nodes import environment, preflight
+from launch.nodes.environment import Environment
+from launch.nodes.lock import locked, whoami
+from launch.plan.group import GroupPlan, Subject, plan_group
+from launch.proof.gates import GateResult
+from recipe.catalogue.compile import compile_profile
+from recipe.config.check import Checked, check_cluster
+from recipe.config.load import venv_folder
+from recipe.errors import HallmarkError, Problem, Refused
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a launch or rollback ended well. `outage`: seconds without an answer, None when nothing served before;
+    `tool_seconds`: all time that was not the ranks' own start and stop."""
+
+    cluster: str
+    revision: int
+    changed: bool
+    plan: GroupPlan
+    outage: float | None
+    gates: list[GateResult]
+    steps: list[Step]
+    tool_seconds: float
+
+    @property
+    def curl(self) -> str:
+        body = json.dumps({"model": self.plan.model_name, "prompt": "Hello", "max_tokens": 16})
+        return f"curl -s {self.plan.api_url}/v1/completions -H 'Content-Type: application/json' -d '{body}'"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cluster": self.cluster,
+            "revision": self.revision,
+            "changed": self.changed,
+            "url": self.plan.api_url,
+            "model": self.plan.model_name,
+            "curl": self.curl,
+            "outage_seconds": self.outage,
+            "gates": [gate.document() for gate in self.gates],
+            "steps": [asdict(step) for step in self.steps],
+            "tool_seconds": self.tool_seconds,
+        }
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What shall run: the plan and environment, and what the history says about it."""
+
+    checked: Checked
+    plan: GroupPlan
+    environment: Environment
+    kind: str
+    restores: int | None
+    why: str | None
+
+
+def launch(work: Work, profile: str | None, why: str | None) -> Outcome:
+    """Bring up the cluster's profile, or another one, in place of what runs.
+
+    Errors: ConfigError; Refused when what was before holds; NeedsOperator when it does not; Busy.
+    """
+    wanted = want(work, profile, why)
+    with locked(work.store.lock, f"launch {wanted.plan.profile}"):
+        journal, past = _settled(work)
+        if past.running is not None:
+            now = work.generation(past.running)
+            if now.plan == wanted.plan and work.serves(now):
+                work.say(f"nothing to do: revision {now.revision} runs exactly this and answers")
+                return _outcome(work, now, changed=False)
+        return take(work, journal, past, wanted)
+
+
+def want(work: Work, profile: str | None, why: str | None) -> Wanted:
+    """Plan what a launch would bring up; changes nothing. Errors: ConfigError, Refused."""
+    checked = check_cluster(work.home, str(work.cluster.path), profile)
+    for finding in checked.findings:
+        work.say(f"{finding.severity}: {finding}")
+    patchset = compile_profile(checked.profile)
+    venv = venv_folder(checked.cluster)
+    if venv is None:
+        raise HallmarkError(
+            "the process engine needs a virtual environment with vLLM",
+            where=checked.cluster.document.where(("paths",)),
+            hint="write paths: {venv: PATH}",
+        )
+    made = environment.describe(venv, patchset)
+    subject = Subject("env", str(made.folder), patchset.sha256, str(venv))
+    plan = plan_group(checked.profile, checked.cluster, subject)
+    # Gates are looked up before anything stops, so that a misspelt one cannot take a group down.
+    load_gates(work.home, [*plan.gates.trial, *plan.gates.certify])
+    return Wanted(checked, plan, made, "launch", None, why)
+
+
+def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome:
+    """Under the lock: preflight, journal, switch. Errors: Refused, NeedsOperator."""
+    old = work.generation(past.running) if past.running is not None else None
+    _preflight(work, wanted, old)
+    number = past.next
+    store = work.store
+    store.save_plan(number, wanted.plan)
+    store.save_patchset(wanted.environment.patchset)
+    intent = journal.append(
+        Event.INTENT,
+        number,
+        kind=wanted.kind,
+        profile=wanted.plan.profile,
+        profile_sha256=sha256_of(wanted.checked.profile.path),
+        hardware=wanted.checked.hardware.name,
+        subject={**asdict(wanted.plan.subject), "digest": wanted.environment.digest},
+        restores=wanted.restores,
+        old=past.running,
+        who=whoami(),
+        why=wanted.why,
+    )
+    new = work.generation(number)
+    gates = load_gates(work.home, list(new.plan.gates.trial))
+    results: list[GateResult] = []
+
+    def trial() -> list[str]:
+        results.extend(judge(new, gates, work.say))
+        return objections(results)
+
+    outage = switch(
+        work.ways(journal, number, intent.operation),
+        old,
+        new,
+        stage=lambda: _stage(wanted.environment),
+        trial=trial,
+    )
+    return replace(_outcome(work, new, changed=True), outage=outage, gates=results)
+
+
+def rollback(work: Work, to: str | None, why: str | None) -> Outcome:
+    """Launch an earlier certified revision: `to` is its number or the start of its digest, by default the last
+    certified one that is not running.
+
+    Errors: Refused when there is none, or its certificate or environment does not hold; nothing is touched then.
+    """
+    from launch.ledger.certified import restorable
+
+    with locked(work.store.lock, f"rollback {to or ''}".strip()):
+        journal, past = _settled(work)
+        target = restorable(work, past, to)
+        work.say(f"revision {target.revision.number} is certified: {target.revision.certificate}")
+        if past.running is not None:
+            now = work.generation(past.running)
+            if now.plan == target.plan and work.serves(now):
+                work.say(f"nothing to do: revision {now.revision} runs exactly this and answers")
+                return _outcome(work, now, changed=False)
+        checked = check_cluster(work.home, str(work.cluster.path))
+        wanted = Wanted(checked, target.plan, target.environment, "rollback", target.revision.number, why)
+        return take(work, journal, past, wanted)
+
+
+def stop(work: Work) -> list[int]:
+    """Stop every rank of the cluster, whatever an earlier command left; returns the processes' revisions.
+
+    Errors: NeedsOperator when something cannot be ended.
+    """
+    with locked(work.store.lock, "stop"):
+        journal, past = work.look()
+        stopped = []
+        intent = None
+        for number in sorted(past.revisions):
+            generation = work.generation(number)
+            if not any(rank.processes for rank in work.ranks(generation)):
+                continue
+            intent = intent or journal.append(Event.INTENT, past.running or number, kind="stop", who=whoami())
+            with work.clock.step(f"stop revision {number}", "group"):
+                work.engine.stop(generation.mark, STOP_SECONDS)
+            stopped.append(number)
+        if intent is None and (past.running is not None or past.unfinished is not None):
+            revision = past.running or past.unfinished or 0
+            intent = journal.append(Event.INTENT, revision, kind="stop", who=whoami())
+        if intent is not None:
+            journal.append(Event.STOPPED, intent.revision, intent.operation)
+        return stopped
+
+
+def _settled(work: Work) -> tuple[Journal, History]:
+    """The journal and history once a command that was killed half-way is brought to an end."""
+    journal, past = work.look()
+    if past.unfinished is None:
+        return journal, past
+    revision = past.revisions[past.unfinished]
+    work.say(f"revision {revision.number} was left at {revision.state.upper()}; bringing back what was before")
+    operation = next(e.operation for e in reversed(journal.entries) if e.revision == revision.number)
+    old = work.generation(revision.old) if revision.old is not None else None
+    restore(
+        work.ways(journal, revision.number, operation), old, work.generation(revision.number), "the command was killed"
+    )
+    return journal, history(journal.entries)
+
+
+def _preflight(work: Work, wanted: Wanted, old: Generation | None) -> None:
+    ours = [pid for rank in work.ranks(old) for pid in rank.processes] if old else []
+    with work.clock.step("preflight"):
+        problems = preflight.problems(wanted.checked, wanted.plan, ours)
+    if problems:
+        error = Refused("")
+        error.problems = (*problems, Problem("nothing was changed"))
+        raise error
+
+
+def _stage(made: Environment) -> None:
+    environment.build(made)
+    wrong = environment.differences(made)
+    if wrong:
+        error = Refused("")
+        error.problems = (*(Problem(line) for line in wrong), Problem("remove the folder", str(made.folder)))
+        raise error
+
+
+def _outcome(work: Work, generation: Generation, *, changed: bool) -> Outcome:
+    return Outcome(
+        work.cluster.name,
+        generation.revision,
+        changed,
+        generation.plan,
+        None,
+        [],
+        work.clock.steps,
+        work.clock.tool_seconds(),
+    )
+
+
+def sha256_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,131 @@
+"""Patched environments of the process engine: a hard-linked copy of vLLM, patched, put before the original.
+
+An environment is known by a digest of everything it is made from, so it is found before it is built and told
+apart from one whose virtual environment changed meanwhile.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from recipe.applier import commit
+from recipe.applier.patchset import PatchSet
+from recipe.applier.plan import plan
+from recipe.applier.tree import Tree, record_rows
+from recipe.catalogue.target import drifted, site_packages, translated
+from recipe.config import paths
+from recipe.errors import HallmarkError
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where a patched copy is (or will be), and the sha256 (hex) that names it."""
+
+    folder: Path
+    digest: str
+    patchset: PatchSet
+    venv: Path
+
+
+def describe(venv: Path, patchset: PatchSet) -> Environment:
+    """Name the environment that this virtual environment and patch set make; reads only.
+
+    The digest covers RECORD of every distribution, the interpreter's version and the patch set.
+    Errors: HallmarkError when there is no such virtual environment.
+    """
+    config = venv / "pyvenv.cfg"
+    if not config.is_file():
+        raise HallmarkError(
+            f"there is no virtual environment {venv}",
+            hint="`make demo` makes the one of the demo; else python3 -m venv, and install vLLM into it",
+        )
+    settings: dict[str, str] = {}
+    for line in config.read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition("=")
+        settings[key.strip()] = value.strip()
+    made_from = {
+        "interpreter": settings.get("version") or settings.get("version_info"),
+        "patchset": patchset.sha256,
+        "distributions": {
+            record.parent.name: hashlib.sha256(record.read_bytes()).hexdigest()
+            for record in sorted(site_packages(venv).glob("*.dist-info/RECORD"))
+        },
+    }
+    digest = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
+    name = f"{patchset.sha256[:8]}-{digest[:8]}"
+    return Environment(_folder() / name, digest, patchset, venv)
+
+
+def build(environment: Environment) -> bool:
+    """Make the environment unless it is there. Returns whether it had to be made.
+
+    Errors: Refused with every drift; nothing is left behind then.
+    """
+    with _lock():
+        if environment.folder.is_dir():
+            return False
+        for leftover in _folder().glob(".*.new"):
+            shutil.rmtree(leftover)
+        fresh = _folder() / f".{environment.folder.name}.new"
+        try:
+            with translated():
+                _copy(Tree(site_packages(environment.venv)), fresh)
+                tree = Tree(fresh)
+                with commit.locked(tree):
+                    planned = plan(tree, environment.patchset)
+                    if problems := planned.problems():
+                        raise drifted(problems)
+                    commit.apply(tree, planned)
+            fresh.rename(environment.folder)
+        except OSError as error:
+            raise HallmarkError(f"cannot make the environment: {error}", where=str(fresh)) from None
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+        return True
+
+
+def differences(environment: Environment) -> list[str]:
+    """What is no longer as it was built: patched files, or the virtual environment beneath."""
+    if not environment.folder.is_dir():
+        return [f"{environment.folder} is missing"]
+    with translated():
+        wrong = commit.verify(Tree(environment.folder))
+    now = describe(environment.venv, environment.patchset)
+    if now.digest != environment.digest:
+        wrong.append(f"{environment.venv} changed: the environment would be {now.digest[:8]} now")
+    return wrong
+
+
+def _copy(tree: Tree, target: Path) -> None:
+    for file in sorted(record_rows(tree.record(tree.dist_info))):
+        # Scripts lie outside (../../../bin) and stay with the virtual environment.
+        if ".." in PurePosixPath(file).parts:
+            continue
+        source, copy = tree.path(file), target / file
+        if not source.is_file():
+            continue
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(source, copy)
+        except OSError:
+            # Another file system, or one without links.
+            shutil.copy2(source, copy)
+
+
+def _folder() -> Path:
+    folder = paths.state() / "envs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    with (_folder() / ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

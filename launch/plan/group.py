@@ -1,0 +1,181 @@
+"""Plans a whole group: everything that each rank runs, from a profile, a cluster and what is to be run."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from launch.plan import container as containers
+from launch.plan import env as envs
+from launch.plan.container import Container
+from launch.plan.flags import flags
+from launch.plan.ranks import api_url, topology
+from recipe.config.load import Loaded
+from recipe.config.models import Cluster, Gates, Profile
+from recipe.errors import HallmarkError
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is run: an image reference, or the folder of a patched environment (then with its `venv`).
+
+    `patchset` is the patch set's sha256; None for a fork.
+    """
+
+    kind: Literal["image", "env"]
+    reference: str
+    patchset: str | None
+    venv: str | None = None
+
+    @property
+    def key(self) -> str:
+        """A short file name for things that belong to this subject only."""
+        return self.patchset[:8] if self.patchset else containers.slug(self.reference)
+
+
+@dataclass(frozen=True)
+class RankPlan:
+    """Everything that one rank runs.
+
+    `argv` is the full list from the entry point on; `env` has plain values, `secrets` the references by variable;
+    `files` are texts by path; `own_env` names the variables in which this node may differ from the others.
+    """
+
+    name: str
+    rank: int
+    address: str
+    docker_host: str | None
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    secrets: dict[str, str]
+    container: Container | None
+    files: dict[str, str]
+    own_env: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """All ranks of a cluster, head first, with what is needed to ask the group and to judge it."""
+
+    cluster: str
+    engine: str
+    profile: str
+    ranks: tuple[RankPlan, ...]
+    api_url: str
+    model_name: str
+    subject: Subject
+    gates: Gates
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `hallmark render --json`; secrets are references."""
+        return {
+            "cluster": self.cluster,
+            "engine": self.engine,
+            "profile": self.profile,
+            "api_url": self.api_url,
+            "model_name": self.model_name,
+            "subject": asdict(self.subject),
+            "nodes": [
+                {
+                    "name": rank.name,
+                    "rank": rank.rank,
+                    "address": rank.address,
+                    "argv": list(rank.argv),
+                    "env": rank.env,
+                    "secrets": rank.secrets,
+                    "container": asdict(rank.container) if rank.container else None,
+                    "files": rank.files,
+                }
+                for rank in self.ranks
+            ],
+        }
+
+
+def plan_group(profile: Loaded[Profile], cluster: Loaded[Cluster], subject: Subject) -> GroupPlan:
+    """Plan every rank. The files must have passed recipe.config.check, which has the rules.
+
+    Errors: a subject that the cluster's engine cannot run.
+    """
+    wanted = "env" if cluster.value.engine == "process" else "image"
+    if subject.kind != wanted:
+        raise HallmarkError(
+            f"the {cluster.value.engine} engine cannot run {subject.reference!r}",
+            where=cluster.document.where(("engine",)),
+            hint="name an image" if wanted == "image" else "name a patched environment",
+        )
+    ranks = tuple(_rank(profile, cluster, subject, rank) for rank in range(len(cluster.value.nodes)))
+    return GroupPlan(
+        cluster=cluster.name,
+        engine=cluster.value.engine,
+        profile=profile.name,
+        ranks=ranks,
+        api_url=api_url(profile.value, cluster.value),
+        model_name=_model_name(profile.value, _model(profile.value, cluster, subject)),
+        subject=subject,
+        gates=profile.value.gates,
+    )
+
+
+def at_home(rank: RankPlan, home: str) -> RankPlan:
+    """The rank with `~` written out: `home` is the home folder on the rank's own node."""
+
+    def expand(text: str) -> str:
+        return home + text[1:] if text == "~" or text.startswith("~/") else text
+
+    box = rank.container
+    if box is not None:
+        box = replace(box, mounts=tuple(replace(mount, source=expand(mount.source)) for mount in box.mounts))
+    env = {name: expand(value) for name, value in rank.env.items()}
+    return replace(rank, argv=tuple(expand(text) for text in rank.argv), env=env, container=box)
+
+
+def _rank(profile: Loaded[Profile], cluster: Loaded[Cluster], subject: Subject, rank: int) -> RankPlan:
+    node = cluster.value.nodes[rank]
+    argv = (
+        *profile.value.entrypoint,
+        _model(profile.value, cluster, subject),
+        *flags(profile.value.serve),
+        "--port",
+        str(cluster.value.ports.api),
+        *topology(cluster.value, rank),
+    )
+    every, own = envs.of_node(profile.value, node)
+    plain, secrets = envs.split(every)
+    if subject.kind == "image":
+        env = {**containers.cache_variables(), **plain}
+        box = _container(profile, cluster, subject, rank, {"argv": argv, "env": env, "secrets": secrets})
+    else:
+        cache = _folder(cluster, cluster.value.paths.cache_folder)
+        tree = envs.of_patched_tree(subject.reference, subject.venv)
+        env, box = {"VLLM_CACHE_ROOT": f"{cache}/vllm/{subject.key}", **plain, **tree}, None
+    return RankPlan(
+        node.name, rank, node.address, node.docker_host, argv, dict(sorted(env.items())), secrets, box, {}, own
+    )
+
+
+def _container(
+    profile: Loaded[Profile], cluster: Loaded[Cluster], subject: Subject, rank: int, run: dict[str, object]
+) -> Container:
+    paths = cluster.value.paths
+    mounted = containers.mounts(
+        profile.value, _folder(cluster, paths.models_folder), _folder(cluster, paths.cache_folder), subject.key
+    )
+    labelled = containers.labels(cluster.name, profile.name, subject.patchset, rank)
+    parts = {**run, "image": subject.reference, "mounts": [asdict(mount) for mount in mounted]}
+    identity = containers.name(cluster.name, rank, parts)
+    return containers.container(profile.value, subject.reference, identity, mounted, labelled)
+
+
+def _model(profile: Profile, cluster: Loaded[Cluster], subject: Subject) -> str:
+    if subject.kind == "image":
+        return containers.model_path(profile)
+    return f"{_folder(cluster, cluster.value.paths.models_folder)}/{profile.model_folder}"
+
+
+def _folder(cluster: Loaded[Cluster], text: str) -> str:
+    if text.startswith(("/", "~")):
+        return text
+    return str((cluster.path.parent / text).absolute())
+
+
+def _model_name(profile: Profile, path: str) -> str:
+    served = profile.serve.get("served-model-name") or path
+    return str(served[0] if isinstance(served, list) else served)

@@ -1,0 +1,127 @@
+"""DSSE envelopes: sealing a statement with a key, and opening one by the trust list.
+
+Signing, the pre-authentication encoding and verification are securesystemslib's; around them stand the checks that
+a strict reader needs (size, one spelling of each byte, no doubled keys), because what is opened comes from others.
+"""
+
+import base64
+import binascii
+import copy
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import UnverifiedSignatureError
+from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]  # has no __all__
+
+from launch.proof.keys import Trusted, public_key, verifier
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+# A certificate of ten gates with their texts is some ten kilobytes.
+LARGEST = 4 * 1024 * 1024
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What an envelope holds. The payload is to be believed only when `reasons` is empty; `keyid` is then the
+    key that vouches for it."""
+
+    payload: Json | None
+    keyid: str | None
+    reasons: list[str]
+
+
+def seal(payload: Json, signer: CryptoSigner) -> bytes:
+    """The envelope of a payload, as JSON text. Errors: ValueError (NaN, infinity)."""
+    body = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    envelope = Envelope(body.encode(), PAYLOAD_TYPE, {})
+    envelope.sign(signer)
+    return (json.dumps(envelope.to_dict(), sort_keys=True, indent=1) + "\n").encode()
+
+
+def open_(content: bytes, trusted: Trusted) -> Opened:
+    """Open an envelope; never raises for what is in it."""
+    if len(content) > LARGEST:
+        return Opened(None, None, [f"huge input: {len(content)} bytes, at most {LARGEST} are read"])
+    try:
+        envelope = _envelope(_loads(content))
+        payload = _loads(envelope.payload)
+    except _Bad as bad:
+        return Opened(None, None, [str(bad)])
+    if envelope.payload_type != PAYLOAD_TYPE:
+        return Opened(payload, None, [f"wrong payload type: {envelope.payload_type!r} instead of {PAYLOAD_TYPE!r}"])
+    reasons = []
+    for keyid in envelope.signatures:
+        reason = _refusal(envelope, keyid, trusted)
+        if reason is None:
+            return Opened(payload, keyid, [])
+        reasons.append(reason)
+    return Opened(payload, None, reasons or ["no signature: nobody vouches for this"])
+
+
+def _refusal(envelope: Envelope, keyid: str, trusted: Trusted) -> str | None:
+    entry = trusted.get(keyid)
+    if entry is None:
+        return f"unknown key: {keyid[:64]} is not trusted here"
+    if entry.revoked:
+        return f"revoked key: {entry.name} ({keyid[:16]}…), on {entry.revoked}"
+    key = verifier(keyid, public_key(entry.pem.encode(), where=entry.name))
+    try:
+        envelope.verify([key], 1)
+    except UnverifiedSignatureError:
+        return f"bad signature: it was not made by {entry.name} ({keyid[:16]}…) over this content"
+    return None
+
+
+class _Bad(Exception):
+    """Why the text is no envelope; the message is a reason."""
+
+
+def _envelope(data: Json) -> Envelope:
+    signatures = data.get("signatures")
+    if not isinstance(signatures, list) or not all(isinstance(entry, dict) for entry in signatures):
+        raise _Bad("bad JSON: the envelope has no list of signatures")
+    texts = [data.get("payload"), data.get("payloadType")]
+    texts += [entry.get(key) for entry in signatures for key in ("keyid", "sig")]
+    if not all(isinstance(text, str) for text in texts):
+        raise _Bad("bad JSON: the envelope lacks payload, payloadType, or a signature's keyid and sig")
+    for encoded in [data["payload"], *(entry["sig"] for entry in signatures)]:
+        _one_spelling(encoded)
+    if len({entry["keyid"] for entry in signatures}) < len(signatures):
+        raise _Bad("bad JSON: one key has signed twice")
+    # from_dict takes the signatures' fields out of what it is given
+    return Envelope.from_dict(copy.deepcopy(data))
+
+
+def _one_spelling(encoded: str) -> None:
+    # Lenient decoders let bits of the last character, and with them the file, change without notice.
+    try:
+        decoded = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise _Bad("bad JSON: payload or signature is not base64") from None
+    if base64.b64encode(decoded).decode() != encoded:
+        raise _Bad("bad JSON: payload or signature is not in the canonical form of base64")
+
+
+def _loads(content: bytes) -> Json:
+    try:
+        data = json.loads(content.decode("utf-8"), object_pairs_hook=_no_doubles, parse_constant=_no_constants)
+    except (ValueError, RecursionError) as error:
+        raise _Bad(f"bad JSON: {str(error)[:200] or type(error).__name__}") from None
+    if not isinstance(data, dict):
+        raise _Bad("bad JSON: not an object")
+    return data
+
+
+def _no_doubles(pairs: list[tuple[str, Any]]) -> Json:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        raise ValueError("an object has one key twice")
+    return data
+
+
+def _no_constants(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,35 @@
+"""Reading of ranks' logs: lines without colours and process prefixes, and who is in a signal's scope."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+# vLLM's own mark of the process that wrote a line: (APIServer pid=1548), (Worker_TP0 pid=7), (EngineCore pid=9)
+_PROCESS = re.compile(r"\((?:[\w.-]+ )?pid=\d+\) ?")
+
+
+@dataclass(frozen=True)
+class RankLog:
+    """What one rank wrote since its start. Rank 0 is the head."""
+
+    node: str
+    rank: int
+    text: str
+
+
+def lines(text: str) -> list[str]:
+    """Split a log into lines that are not empty; each state of a progress bar is a line of its own."""
+    plain = _PROCESS.sub("", _ANSI.sub("", text))
+    return [line for line in (raw.rstrip() for raw in plain.splitlines()) if line]
+
+
+def matching(pattern: str, found: Iterable[str]) -> list[str]:
+    """The lines in which the regular expression is found."""
+    expression = re.compile(pattern)
+    return [line for line in found if expression.search(line)]
+
+
+def in_scope(ranks: str, rank: int) -> bool:
+    """Whether a signal for `all`, `head` or `workers` concerns this rank."""
+    return ranks == "all" or (rank == 0) == (ranks == "head")

@@ -1,0 +1,65 @@
+"""Refuses a DSpark draft whose expert weights did not all arrive, or that was built for another kind of expert.
+
+Both faults load without an error and show only as an acceptance near 1.0. Judges by the names that were loaded and
+by the experts' quantisation method alone: raw parameters may already be repacked when this runs.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from vllm.logger import init_logger
+
+logger = init_logger("vllm.hallmark")
+
+# What each method expects the checkpoint to hold; a method that is not here (online quantisation) is not judged.
+_KINDS = {
+    "ModelOptNvFp4FusedMoE": "NVFP4",
+    "Mxfp4MoEMethod": "MXFP4",
+    "Fp8MoEMethod": "FP8",
+}
+
+
+def check_draft_experts(stages: Collection[Any], loaded: Collection[str]) -> None:
+    """Check every draft stage against the parameter names `loaded`, and log each stage's quantisation method.
+
+    Raises RuntimeError that names all stages and weight families at fault.
+    """
+    faults = []
+    for i, stage in enumerate(stages):
+        names = [name for name in loaded if name.startswith(f"model.layers.{i}.ffn.")]
+        shared = [name for name in names if ".shared_experts." in name or ".experts.shared_" in name]
+        routed = [name for name in names if ".ffn.experts." in name and name not in shared]
+        method = _method(stage.ffn.experts)
+        kind = _kind(routed)
+        logger.info_once("DSpark draft stage %d: experts built with %s, %s weights loaded", i, method, kind)
+        if not routed:
+            faults.append(f"stage {i}: no routed expert weights were loaded")
+        elif _KINDS.get(method, kind) != kind:
+            faults.append(f"stage {i}: the experts were built with {method}, but the checkpoint's are {kind}")
+        if _has_shared_experts(stage.ffn) and not shared:
+            faults.append(f"stage {i}: no shared expert weights were loaded")
+    if faults:
+        raise RuntimeError(f"DSpark draft refused: {'; '.join(faults)}")
+
+
+def _method(experts: Any) -> str:
+    # Mega-MoE experts are one module without a quantisation method; its class says as much.
+    routed = getattr(experts, "routed_experts", experts)
+    return type(getattr(routed, "quant_method", routed)).__name__
+
+
+def _kind(routed: Collection[str]) -> str:
+    """The kind of expert whose set of scales was loaded."""
+    for suffix, kind in (
+        ("_weight_scale_2", "NVFP4"),
+        ("_weight_scale_inv", "FP8"),
+        ("_weight_scale", "MXFP4"),
+    ):
+        if any(name.endswith(suffix) for name in routed):
+            return kind
+    return "unscaled" if routed else "no"
+
+
+def _has_shared_experts(ffn: Any) -> bool:
+    # When they are fused into the routed launch, the module of their own is None.
+    return ffn.shared_experts is not None or getattr(ffn.experts, "has_fused_shared_experts", False)

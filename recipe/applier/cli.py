@@ -1,0 +1,64 @@
+"""The applier's own command line: `python3 applier.pyz plan|apply|unapply|verify --target DIR [--patchset FILE]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from . import commit, patchset
+from .errors import MISMATCH, NOT_DONE, ApplierError
+from .plan import plan, refusal
+from .tree import Tree
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; prints one JSON document, errors go to standard error. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="applier", description=__doc__)
+    parser.add_argument("command", choices=["plan", "apply", "unapply", "verify"])
+    parser.add_argument("--target", required=True, type=Path, help="a site-packages folder")
+    parser.add_argument("--patchset", type=Path, help="a compiled patch set (plan, apply)")
+    options = parser.parse_args(arguments)
+    try:
+        return _run(options.command, Tree(options.target.resolve()), options.patchset)
+    except ApplierError as error:
+        where = f"{error.where}: " if error.where else ""
+        hint = f" — {error.hint}" if error.hint else ""
+        print(f"applier: {where}{error.message}{hint}", file=sys.stderr)
+        return error.exit
+
+
+def _run(command: str, tree: Tree, path: Path | None) -> int:
+    if command == "unapply":
+        with commit.locked(tree):
+            _print({"restored": commit.unapply(tree)})
+        return 0
+    if command == "verify":
+        wrong = commit.verify(tree)
+        _print({"valid": not wrong, "reasons": wrong})
+        return MISMATCH if wrong else 0
+    if path is None:
+        raise ApplierError(1, "needs --patchset FILE")
+    patches = patchset.loads(path.read_bytes(), str(path))
+    if command == "plan":
+        _print(plan(tree, patches).to_json())
+        return 0
+    with commit.locked(tree):
+        decided = plan(tree, patches)
+        problems = refusal(decided.problems())
+        if problems:
+            print("\n".join(problems), file=sys.stderr)
+            return NOT_DONE
+        written = commit.apply(tree, decided)
+    _print({**decided.to_json(), "written": written})
+    return 0
+
+
+def _print(document: object) -> None:
+    json.dump(document, sys.stdout, indent=1, sort_keys=True)
+    print()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

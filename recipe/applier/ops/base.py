@@ -1,0 +1,122 @@
+"""What every operation has in common, and the byte arithmetic of lists of arguments and elements."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import Drift
+from ..source import MODULE, Source
+
+
+@dataclass(frozen=True)
+class Splice:
+    """Replace the bytes [start, end) by `text`; start == end inserts."""
+
+    start: int
+    end: int
+    text: bytes
+
+
+@dataclass
+class Edit:
+    """What an operation will do to a file.
+
+    `splices` change the bytes. `mutate()` makes the same change on the *old* tree in place, so that it can be
+    compared with the tree of the new bytes; None for operations on raw text. `uses` are the added nodes whose
+    names must be bound in `scope`.
+    """
+
+    splices: list[Splice]
+    mutate: Any = None
+    uses: list[ast.AST] = field(default_factory=list)
+    scope: str = MODULE
+
+
+class Operation:
+    """One edit. `where` is the qualified name of the definition it works in."""
+
+    structural = True
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.spec = spec
+        self.where: str = spec.get("in", MODULE)
+
+    def done(self, source: Source) -> bool:
+        """Whether the post-condition holds. Errors: Drift where that cannot be told."""
+        raise NotImplementedError
+
+    def edit(self, source: Source) -> Edit:
+        """Find the place and say what to change. Errors: Drift."""
+        raise NotImplementedError
+
+    def sought(self) -> str:
+        """What the edit looks for, for reports."""
+        raise NotImplementedError
+
+
+def put_beside(block: list[ast.stmt], anchor: ast.stmt, added: list[ast.stmt], *, after: bool) -> None:
+    """Insert statements beside `anchor` in place, behind what earlier edits have put there."""
+    index = next(number for number, statement in enumerate(block) if statement is anchor)
+    if after:
+        index += 1
+        while index < len(block) and getattr(block[index], "hallmark_added", False):
+            index += 1
+    for statement in added:
+        statement.hallmark_added = True  # type: ignore[attr-defined]
+    block[index:index] = added
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What stands between the last element of a bracketed list and its closing bracket.
+
+    `element_end` is behind the element and the parentheses around it; `comma_end` is behind its comma, or None.
+    """
+
+    element_end: int
+    comma_end: int | None
+
+
+def gap_after(source: Source, element_end: int, closing: int) -> Gap:
+    """Look at the bytes from an element's end to the next comma or to `closing`, the closing bracket's offset."""
+    data, position, end = source.data, element_end, element_end
+    while position < closing:
+        byte = data[position : position + 1]
+        if byte == b",":
+            return Gap(end, position + 1)
+        if byte == b"#":
+            newline = data.find(source.newline, position, closing)
+            position = closing if newline < 0 else newline
+            continue
+        if byte == b")":
+            end = position + 1
+        elif byte not in b" \t\r\n\f\\":
+            raise Drift("syntax", f"unexpected {byte.decode(errors='replace')!r} behind an element at byte {position}")
+        position += 1
+    return Gap(end, None)
+
+
+def add_element(source: Source, start: int, end: int, closing: int, text: str, *, last: bool = True) -> list[Splice]:
+    """Splices that put `text` behind the element [start, end) of a bracketed list in the list's own layout.
+
+    An element that has its line to itself gets a line of its own after it, behind the comment on that line.
+    """
+    gap = gap_after(source, end, closing)
+    new = text.encode()
+    line = source.line_of(start)
+    own_line = not source.data[source.line_start(line) : start].strip()
+    bracket_line = source.line_of(closing)
+    anchor = gap.comma_end if gap.comma_end is not None else gap.element_end
+    rest_line = source.line_of(anchor)
+    line_end = source.line_end(rest_line)
+    rest = source.data[anchor:line_end].strip()
+    if own_line and bracket_line > rest_line and (not rest or rest.startswith(b"#")):
+        addition = source.newline + source.indent(line) + new
+        if gap.comma_end is not None:
+            return [Splice(line_end, line_end, addition + b",")]
+        return [Splice(gap.element_end, gap.element_end, b","), Splice(line_end, line_end, addition)]
+    if gap.comma_end is not None and last:
+        return [Splice(gap.comma_end, gap.comma_end, b" " + new)]
+    return [Splice(gap.element_end, gap.element_end, b", " + new)]

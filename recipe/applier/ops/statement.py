@@ -1,0 +1,80 @@
+"""Finding one statement of a scope by its structure, shared by insert and replace."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from typing import Any
+
+from ..errors import Candidate, Drift
+from ..snippet import header
+from ..source import MODULE, Source, bodies, same
+
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+def find_statement(source: Source, where: str, anchor: str) -> tuple[list[ast.stmt], int]:
+    """Return (statement list, index) of the one statement of scope `where` that equals `anchor`.
+
+    An anchor that ends with a colon is the header of a compound statement; its blocks may hold anything.
+    Errors: Drift(anchor) with the most similar statement, Drift(ambiguous).
+    """
+    wanted, only_header = header(anchor)
+    found = [
+        (block, index)
+        for block in bodies(source.scope(where))
+        for index, statement in enumerate(block)
+        if (_same_header(statement, wanted) if only_header else same(statement, wanted))
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        lines = ", ".join(str(block[index].lineno) for block, index in found)
+        raise Drift("ambiguous", f"{len(found)} statements of {where} equal {anchor.strip()!r} (lines {lines})")
+    raise Drift("anchor", f"no statement of {where} equals {anchor.strip()!r}", nearest(source, where, anchor))
+
+
+def _same_header(left: Any, right: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    return all(
+        same(getattr(left, name, None), getattr(right, name, None))
+        for name in left._fields
+        if name not in _BLOCKS and name != "type_comment"
+    )
+
+
+def nearest(source: Source, where: str, anchor: str) -> Candidate | None:
+    """The statement of `where` whose first line is most like the anchor's; else the best of the whole file."""
+    first = anchor.strip().splitlines()[0]
+
+    def best(name: str) -> tuple[float, Candidate] | None:
+        options = [
+            (difflib.SequenceMatcher(None, first, candidate.text).ratio(), candidate)
+            for scope in source.scopes[name]
+            for block in bodies(scope)
+            for candidate in (source.candidate(statement, name) for statement in block)
+        ]
+        return max(options, key=lambda option: option[0], default=None)
+
+    here = best(where)
+    if here and here[0] > 0.6:
+        return here[1]
+    everywhere = [found for name in source.scopes if name != MODULE and (found := best(name))]
+    if here:
+        everywhere.append(here)
+    return max(everywhere, key=lambda option: option[0])[1] if everywhere else None
+
+
+def alone_on_its_lines(source: Source, statement: ast.stmt) -> tuple[int, int]:
+    """Offsets of the statement's first line start and of its last line end (before the newline).
+
+    Errors: Drift(syntax) when it shares a line with other code.
+    """
+    start, end = source.span(statement)
+    first = source.line_start(source.line_of(start))
+    last = source.line_end(source.line_of(end))
+    tail = source.data[end:last].strip()
+    if source.data[first:start].strip() or (tail and not tail.startswith(b"#")):
+        raise Drift("syntax", f"the statement on line {statement.lineno} shares its line with other code")
+    return first, last

@@ -1,0 +1,153 @@
+"""An installed tree of packages: which distribution owns a file, which version it has, what RECORD says.
+
+Reads only. Nothing outside the folder is followed: paths are relative, without `..` and without symbolic links.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import email.parser
+import hashlib
+import io
+import re
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from . import manifest
+from .errors import NOT_DONE, USAGE, ApplierError
+
+
+class Sources(Protocol):
+    """What planning needs to know of a set of sources."""
+
+    version: str
+    manifest: manifest.Manifest | None
+
+    def read(self, file: str) -> bytes | None:
+        """The file's bytes as they are now; None when it does not exist."""
+
+    def pristine_by_release(self, file: str, data: bytes) -> bool:
+        """Whether these sources are a release's own archive and its list of hashes has these bytes."""
+
+
+class Tree:
+    """A site-packages folder. `vllm` is the distribution that owns `vllm/__init__.py`.
+
+    Errors: ApplierError(1) when the folder holds no vLLM.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.reload()
+
+    def reload(self) -> None:
+        """Read again what was read of the folder."""
+        root = self.root
+        self._records: dict[str, bytes] = {}
+        self._owners: dict[str, str | None] = {}
+        owner = self.owner("vllm/__init__.py")
+        if owner is None:
+            raise ApplierError(
+                USAGE,
+                "no installed distribution owns vllm/__init__.py",
+                where=str(root),
+                hint="name a virtual environment or site-packages folder with vLLM in it",
+            )
+        self.dist_info = owner
+        self.version = _version(root / owner)
+        path = root / owner / manifest.NAME
+        self.manifest = manifest.loads(path.read_bytes(), str(path)) if path.is_file() else None
+
+    def read(self, file: str) -> bytes | None:
+        path = self.path(file)
+        return path.read_bytes() if path.is_file() else None
+
+    def pristine_by_release(self, file: str, data: bytes) -> bool:
+        # RECORD describes what is on disk, also after somebody rewrote both: it proves nothing here.
+        return False
+
+    def path(self, file: str) -> Path:
+        """The file's path. Errors: ApplierError(2) when it would leave the tree or passes a symbolic link."""
+        check_relative(file)
+        path = self.root
+        for part in PurePosixPath(file).parts:
+            path = path / part
+            if path.is_symlink():
+                raise ApplierError(NOT_DONE, "is a symbolic link; links are not followed", where=str(path))
+        return path
+
+    def owner(self, file: str) -> str | None:
+        """Name of the dist-info folder whose RECORD lists the file; for a new file that of its package."""
+        if file not in self._owners:
+            self._owners[file] = self._find_owner(file)
+        return self._owners[file]
+
+    def record(self, dist_info: str) -> bytes:
+        if dist_info not in self._records:
+            path = self.root / dist_info / "RECORD"
+            self._records[dist_info] = path.read_bytes() if path.is_file() else b""
+        return self._records[dist_info]
+
+    def _find_owner(self, file: str) -> str | None:
+        top = PurePosixPath(file).parts[0].lower()
+        folders = sorted(
+            (path.name for path in self.root.glob("*.dist-info") if path.is_dir()),
+            key=lambda name: (not name.lower().startswith(top), name),
+        )
+        row = re.compile(rb'(?:^|\n)"?' + re.escape(file.encode()) + rb'"?,')
+        return next((name for name in folders if row.search(self.record(name))), None)
+
+
+def check_relative(file: str) -> None:
+    """Errors: ApplierError(1) for a path that is absolute, has `..`, or is not in normal form."""
+    path = PurePosixPath(file)
+    if path.is_absolute() or ".." in path.parts or not path.parts or str(path) != file or "\\" in file:
+        raise ApplierError(USAGE, f"{file!r} is not a plain relative path", hint="write it as vllm/module.py")
+
+
+def _version(dist_info: Path) -> str:
+    metadata = email.parser.HeaderParser().parsestr((dist_info / "METADATA").read_text(encoding="utf-8"))
+    return str(metadata["Version"])
+
+
+def record_hash(data: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    return f"sha256={digest}"
+
+
+def record_rows(record: bytes) -> dict[str, tuple[str, str]]:
+    """path → (hash, size) as written in a RECORD file."""
+    rows = csv.reader(io.StringIO(record.decode("utf-8")))
+    return {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
+
+
+def rewrite_record(record: bytes, changes: dict[str, bytes | None]) -> bytes:
+    """Give RECORD with the rows of `changes` renewed; None removes a row, a new path goes before RECORD's own.
+
+    Rows that do not change keep their bytes.
+    """
+    newline = "\r\n" if b"\r\n" in record else "\n"
+    left = dict(changes)
+    out: list[str] = []
+    own: int | None = None
+    for line in record.decode("utf-8").splitlines():
+        path = next(csv.reader([line]), [""])[0]
+        if path in left:
+            data = left.pop(path)
+            if data is not None:
+                out.append(_row(path, data))
+            continue
+        if path.endswith(".dist-info/RECORD"):
+            own = len(out)
+        out.append(line)
+    added = [_row(path, data) for path, data in sorted(left.items()) if data is not None]
+    at = len(out) if own is None else own
+    out[at:at] = added
+    return "".join(line + newline for line in out).encode("utf-8")
+
+
+def _row(path: str, data: bytes) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow([path, record_hash(data), str(len(data))])
+    return text.getvalue()

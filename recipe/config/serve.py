@@ -1,0 +1,103 @@
+"""Rules for the flags of the serve command that need no model: spelling, switches, two forms of one option."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from recipe.config.source import Document
+from recipe.errors import Problem
+
+# The planner writes these from the cluster file, the same on every rank where they must be the same.
+MANAGED = {
+    "nnodes": "the number of the cluster's nodes",
+    "node-rank": "the order of the cluster's nodes",
+    "master-addr": "the head's `fabric` in the cluster file",
+    "master-port": "`ports.master` in the cluster file",
+    "headless": "the order of the cluster's nodes",
+    "port": "`ports.api` in the cluster file",
+    "model": "the profile's `model`",
+}
+SECRET_FLAGS = {"api-key": "VLLM_API_KEY", "hf-token": "HF_TOKEN"}
+_SPECULATIVE = {"spec-method", "spec-model", "spec-tokens"}
+_WHOLE = {
+    "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "prefill-context-parallel-size",
+    "max-num-seqs", "block-size", "spec-tokens", "max-num-batched-tokens",
+}  # fmt: skip
+_NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[^\s=.]+)*", re.ASCII)
+_SWITCHES = {"true", "false"}
+
+Wrong = tuple[str, str, str]
+
+
+def normal(flag: str) -> str:
+    """The flag with `-` for `_` in its own name; what follows a dot is a key of JSON and stays as it is."""
+    name, dot, rest = flag.partition(".")
+    return name.replace("_", "-") + dot + rest
+
+
+def normalised(flags: dict[str, Any]) -> dict[str, Any]:
+    """All flags by their normal names, in the same order."""
+    return {normal(flag): value for flag, value in flags.items()}
+
+
+def problems(document: Document) -> Iterator[tuple[int, Problem]]:
+    """What is wrong with the `serve` mapping of a profile, each with its line."""
+    serve = document.data.get("serve")
+    if isinstance(serve, dict):
+        for flag, what, hint in (*_each(serve), *_together(serve)):
+            loc = ("serve", flag)
+            yield document.line(loc), Problem(f"serve.{flag}: {what}", document.where(loc), hint)
+
+
+def _each(serve: Mapping[str, Any]) -> Iterator[Wrong]:
+    for flag, value in serve.items():
+        name = normal(flag)
+        if not _NAME.fullmatch(flag):
+            yield flag, "is not a flag's name", "write it without leading dashes, in small letters"
+        elif name in MANAGED:
+            yield flag, "is not a profile's setting", f"take it out; it comes from {MANAGED[name]}"
+        elif name in SECRET_FLAGS:
+            variable = SECRET_FLAGS[name]
+            hint = f"take it out and write `{variable}: env:{variable}` under env"
+            yield flag, "would show the secret in every process list", hint
+        else:
+            yield from _value(flag, name, value)
+
+
+def _value(flag: str, name: str, value: Any) -> Iterator[Wrong]:
+    if isinstance(value, str) and value.lower() in _SWITCHES:
+        yield flag, f'"{value}" is text, and a flag would get it as a value', f"write {value.lower()} without quotes"
+    elif isinstance(value, str) and "\0" in value:
+        yield flag, "holds a NUL character", "take it out"
+    elif isinstance(value, str) and not value and "." not in name:
+        yield flag, "is an empty text", "write a value, or null to leave the flag out"
+    elif value == []:
+        yield flag, "is an empty list", "write null to leave the flag out"
+    elif name in _WHOLE and (isinstance(value, bool) or not isinstance(value, int | None) or value == 0):
+        yield flag, f"{_shown(value)} is not a whole number above 0", "write it in plain decimal digits"
+    elif name == "gpu-memory-utilization" and value is not None and not _share(value):
+        yield (
+            flag,
+            f"{_shown(value)} is not a share of the memory",
+            "write a number above 0 and at most 1, such as 0.85",
+        )
+
+
+def _shown(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+
+
+def _together(serve: Mapping[str, Any]) -> Iterator[Wrong]:
+    names = {normal(flag): flag for flag in serve}
+    for name, flag in names.items():
+        option = name.split(".", 1)[0]
+        if "." in name and option in names:
+            yield flag, f"sets a part of `{names[option]}`, which is written whole too", "keep one of the two forms"
+        elif name in _SPECULATIVE and any(key.split(".", 1)[0] == "speculative-config" for key in names):
+            yield flag, "sets a part of `speculative-config`, which is written too", "keep one of the two forms"
+        elif name.startswith("no-") and name[3:] in names:
+            yield flag, f"is the other form of `{names[name[3:]]}`", f"keep `{names[name[3:]]}`: false is --{name}"

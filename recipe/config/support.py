@@ -1,0 +1,65 @@
+"""Applies the rows of configs/support.yaml: vLLM release × hardware × feature."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from recipe.config.findings import Finding, Severity, finding
+from recipe.config.load import Loaded
+from recipe.config.models import Hardware, Profile, Support, SupportRow
+from recipe.config.source import Loc
+
+_SEVERITY: dict[str, Severity] = {"refuse": "error", "warn": "warning", "note": "note", "set": "note"}
+
+
+def support_rules(profile: Loaded[Profile], hardware: Hardware, support: Support) -> Iterator[Finding]:
+    """Findings of all rows that match; none for a fork."""
+    for row in matching(profile.value, hardware, support):
+        loc = _loc(row)
+        message = f"vLLM {profile.value.release} on {profile.value.hardware} ({row.id})"
+        if row.effect == "set":
+            message += f" gets {', '.join(f'{name}={value}' for name, value in row.set.items())}"
+        yield finding(_SEVERITY[row.effect], profile, loc, message, why=f"{row.why} [{row.source}]", hint=row.hint)
+
+
+def settings(profile: Profile, hardware: Hardware, support: Support) -> dict[str, str]:
+    """Variables that rows add to the profile's environment, which wins where it sets them itself."""
+    found: dict[str, str] = {}
+    for row in matching(profile, hardware, support):
+        found.update(row.set)
+    return {name: value for name, value in found.items() if name not in profile.env}
+
+
+def matching(profile: Profile, hardware: Hardware, support: Support) -> Iterator[SupportRow]:
+    """Rows with an effect whose every given part matches."""
+    release = profile.release
+    if release is None:
+        return
+    for row in support.rows:
+        if row.effect != "pin" and row.covers(release) and _concerns(row, profile, hardware):
+            yield row
+
+
+def _concerns(row: SupportRow, profile: Profile, hardware: Hardware) -> bool:
+    draft = profile.speculative
+    tokens = draft.get("num_speculative_tokens")
+    patches = (*profile.patches.required, *profile.patches.optional)
+    return (
+        (row.capability is None or f"{hardware.capability}.".startswith(f"{row.capability}."))
+        and (row.model is None or row.model.lower() in profile.model.lower())
+        and all(_same(profile.serve.get(flag), value) for flag, value in row.flags.items())
+        and all(_same(draft.get(key), value) for key, value in row.draft.items())
+        and (row.draft_tokens_below is None or (isinstance(tokens, int) and tokens < row.draft_tokens_below))
+        and (row.extra is None or row.extra in profile.extras)
+        and (row.unless_env is None or row.unless_env not in profile.env)
+        and (row.unless_patch is None or row.unless_patch not in patches)
+    )
+
+
+def _same(given: Any, value: Any) -> bool:
+    return given in value if isinstance(value, list) else bool(given == value)
+
+
+def _loc(row: SupportRow) -> Loc:
+    if row.flags:
+        return ("serve", next(iter(row.flags)))
+    return ("vllm",)

@@ -1,0 +1,32 @@
+"""What `hallmark render` says of the shipped clusters, as files of tests/cases/render.
+
+HALLMARK_REFRESH=1 writes the files again; read the difference before you keep it.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from sample import CLUSTERS, HOME, plan
+
+from launch.cli import shell
+
+GOLDEN = Path(__file__).resolve().parents[2] / "cases" / "render"
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_the_rendered_plan_is_the_golden_one(cluster: str) -> None:
+    rendered = plan(cluster)
+    texts = {
+        f"{cluster}.json": json.dumps(rendered.to_json(), indent=1, ensure_ascii=False) + "\n",
+        f"{cluster}.txt": shell.text(rendered, HOME) + "\n",
+    }
+    if os.environ.get("HALLMARK_REFRESH"):
+        for name, text in texts.items():
+            (GOLDEN / name).write_text(text, encoding="utf-8")
+    assert texts == {name: (GOLDEN / name).read_text(encoding="utf-8") for name in texts}
+
+
+def test_every_golden_file_belongs_to_a_cluster() -> None:
+    assert {path.stem for path in GOLDEN.iterdir() if path.is_file()} == set(CLUSTERS)

@@ -1,0 +1,180 @@
+"""A stand-in for a vLLM server: answers from a table, keeps vLLM's counters, and can be broken on purpose."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+
+@dataclass
+class Behaviour:
+    """How the stand-in behaves; the defaults are those of a healthy server without speculation.
+
+    answers: prompt -> text, otherwise as many words as tokens are asked for. in_batch: the same for requests that
+    come together. alone_first: that many requests come one by one, and the same number after them together.
+    serial: what comes together takes as many steps as alone. spec: what each answer adds to the speculation
+    counters. others: tokens of other people's requests that land with each answer. late: how many times /metrics
+    is read before the last answer is counted. extra: more lines of /metrics.
+    """
+
+    answers: dict[str, str] = field(default_factory=dict)
+    in_batch: dict[str, str] = field(default_factory=dict)
+    alone_first: int = 0
+    serial: bool = False
+    tokens: int | None = None
+    usage: bool = True
+    status: int = 200
+    hangs: bool = False
+    breaks: bool = False
+    metrics_status: int = 200
+    spec: dict[str, Any] | None = None
+    engines: int = 1
+    others: int = 0
+    late: int = 0
+    restarts: bool = False
+    extra: str = ""
+
+
+class StandInServer(ThreadingHTTPServer):
+    """Serves completions, chat, models, version and metrics on loopback in a thread of its own."""
+
+    daemon_threads = True
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.behaviour = behaviour
+        self.requests: list[dict[str, Any]] = []
+        self.generated = 0
+        self.steps = 0
+        self.answered = 0
+        self.unread = 0
+        self.released = threading.Event()
+        self.lock = threading.Lock()
+        self.together = threading.Barrier(max(behaviour.alone_first, 1))
+        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def stop(self) -> None:
+        self.released.set()
+        self.shutdown()
+        self.server_close()
+        self.thread.join()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that gave up are part of the tests."""
+
+    def metrics(self) -> str:
+        behaviour = self.behaviour
+        with self.lock:
+            answered, generated = self.answered, self.generated
+            if self.unread > 0:
+                self.unread -= 1
+                answered, generated = answered - 1, generated - self.requests[-1]["max_tokens"]
+        restarted = behaviour.restarts and answered > 0
+        lines = [
+            "# TYPE vllm:generation_tokens_total counter",
+            f'vllm:generation_tokens_total{{engine="0",model_name="m"}} {generated}.0',
+            "# TYPE vllm:iteration_tokens_total histogram",
+            f'vllm:iteration_tokens_total_count{{engine="0",model_name="m"}} {self.steps}.0',
+        ]
+        for engine in range(behaviour.engines if behaviour.spec else 0):
+            labels = f'engine="{engine}",model_name="m"'
+            for key, each in (behaviour.spec or {}).items():
+                name = f"vllm:spec_decode_num_{key}"
+                counts = each if isinstance(each, list) else [each]
+                lines.append(f"# TYPE {name}_total counter")
+                for position, count in enumerate(counts):
+                    where = f'{labels},position="{position}"' if isinstance(each, list) else labels
+                    value = 0 if restarted else 1000 + count * answered // behaviour.engines
+                    lines.append(f"{name}_total{{{where}}} {value}.0")
+                lines += [f"# TYPE {name}_created gauge", f"{name}_created{{{labels}}} 1.79e+09"]
+        return "\n".join([*lines, behaviour.extra, ""])
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: StandInServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is logged."""
+
+    def do_GET(self) -> None:
+        if self.path == "/metrics":
+            self._send(self.server.behaviour.metrics_status, self.server.metrics(), "text/plain")
+        elif self.path == "/v1/models":
+            self._send(200, json.dumps({"object": "list", "data": [{"id": "m"}]}))
+        elif self.path == "/version":
+            self._send(200, json.dumps({"version": "0.33.0"}))
+        else:
+            self._send(404, "{}")
+
+    def do_POST(self) -> None:
+        server, behaviour = self.server, self.server.behaviour
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with server.lock:
+            server.requests.append(body)
+            number = len(server.requests)
+        if behaviour.hangs:
+            server.released.wait()
+            return
+        if behaviour.breaks:
+            self.close_connection = True
+            return
+        if behaviour.status != 200:
+            self._send(behaviour.status, json.dumps({"error": {"message": "EngineCore encountered an issue."}}))
+            return
+        in_batch = 0 < behaviour.alone_first < number
+        if in_batch:
+            server.together.wait(timeout=30)
+        tokens = body["max_tokens"] if behaviour.tokens is None else behaviour.tokens
+        with server.lock:
+            server.answered += 1
+            server.generated += tokens + behaviour.others
+            server.steps += tokens // (behaviour.alone_first if in_batch and not behaviour.serial else 1)
+            server.unread = behaviour.late
+        chat = self.path == "/v1/chat/completions"
+        prompt = body["messages"][-1]["content"] if chat else body["prompt"]
+        text = (behaviour.in_batch if in_batch else {}).get(prompt) or behaviour.answers.get(prompt, " word" * tokens)
+        said = {"message": {"content": text}} if chat else {"text": text}
+        reply: dict[str, Any] = {"choices": [said | {"finish_reason": "length"}]}
+        if behaviour.usage:
+            reply["usage"] = {"prompt_tokens": 3, "completion_tokens": tokens, "total_tokens": tokens + 3}
+        self._send(200, json.dumps(reply))
+
+    def _send(self, status: int, text: str, kind: str = "application/json") -> None:
+        content = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture
+def stand_in() -> Iterator[Callable[..., StandInServer]]:
+    """Starts stand-in servers; `stand_in(status=500)` is one that always answers 500."""
+    servers: list[StandInServer] = []
+
+    def start(**behaviour: Any) -> StandInServer:
+        servers.append(StandInServer(Behaviour(**behaviour)))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def state(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A state folder of the test's own."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv("HALLMARK_STATE", str(folder))
+    return folder

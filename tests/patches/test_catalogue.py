@@ -1,0 +1,49 @@
+"""The shipped patch files: they load, compile, and say what a reader of the catalogue needs."""
+
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from recipe.catalogue import compile as catalogue
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = [catalogue.PATCHES / f"{name}.yaml" for name in catalogue.series()]
+DEMO = sorted((ROOT / "scripts" / "demo" / "patches").glob("*.yaml"))
+ALL = pytest.mark.parametrize("path", [*SHIPPED, *DEMO], ids=lambda path: path.stem)
+
+
+@ALL
+def test_a_patch_file_loads_and_compiles(path: Path) -> None:
+    compiled = catalogue._compile(catalogue.load_patch(path), True, "0.33.0")
+    edits = compiled["edits"]
+    assert isinstance(edits, list)
+    assert all(edit["applies"] for edit in edits)
+
+
+@ALL
+def test_every_range_has_an_upper_bound(path: Path) -> None:
+    for edit in catalogue.load_patch(path).value.edits:
+        assert any(part.operator in ("<", "<=", "==") for part in SpecifierSet(edit.when)), edit.file
+
+
+@ALL
+def test_an_overlay_adds_a_module_of_this_project_and_is_tested(path: Path) -> None:
+    for edit in catalogue.load_patch(path).value.edits:
+        if edit.op == "overlay":
+            name = Path(edit.file).stem
+            assert name.startswith("hallmark_")
+            assert (ROOT / "tests" / "overlay" / f"test_{name}.py").is_file()
+
+
+def test_every_overlay_module_belongs_to_a_patch() -> None:
+    used = {edit.source for path in SHIPPED for edit in catalogue.load_patch(path).value.edits if edit.op == "overlay"}
+    overlay = catalogue.OVERLAY
+    assert {str(path.relative_to(overlay)) for path in overlay.rglob("*.py")} == used
+
+
+def test_the_demos_patches_are_in_no_catalogue_of_the_project() -> None:
+    assert not {path.name for path in DEMO} & {path.name for path in SHIPPED}
+    bad = catalogue.load_patch(DEMO[0]).value
+    assert bad.id == "ngram-off-by-one"
+    assert bad.title.startswith("DEMO ONLY")
