@@ -26,10 +26,7 @@ def certificate() -> None:
 @click.pass_obj
 def show(context: Context, which: str) -> None:
     """Show what a certificate says and whether it is valid here. Changes nothing."""
-    from launch.proof import certificate as certificates
-    from launch.proof import keys
-
-    found = certificates.verify(_content(context, which), trusted=keys.trusted())
+    found = _verified(context, which)
     context.emit({"verification": found.document(), "statement": found.statement}, lambda: "\n".join(_shown(found)))
 
 
@@ -40,15 +37,9 @@ def show(context: Context, which: str) -> None:
 @click.pass_obj
 def verify(context: Context, which: str, digest: str | None, profile: str | None) -> int:
     """Check signature, key, content and subject of a certificate; exit 4 when it is not valid. Changes nothing."""
-    from launch.proof import certificate as certificates
-    from launch.proof import keys
-
     if digest is not None and not _DIGEST.fullmatch(digest):
         raise HallmarkError(f"{digest!r} is no digest", where="--digest", hint="write sha256: and 64 hex digits")
-    content = _content(context, which)
-    if digest is None and (named := _DIGEST.fullmatch(which)):
-        digest = named[1]
-    found = certificates.verify(content, trusted=keys.trusted(), digest=digest, profile=profile)
+    found = _verified(context, which, digest, profile)
     context.emit(found.document(), lambda: "\n".join(_verdict(found)))
     return int(Exit.OK if found.valid else Exit.MISMATCH)
 
@@ -75,16 +66,23 @@ def list_(context: Context, cluster: str | None) -> None:
     context.emit(document, text)
 
 
-def _content(context: Context, which: str) -> bytes:
-    path = Path(which).expanduser()
+def _verified(context: Context, which: str, digest: str | None = None, profile: str | None = None) -> "Verification":
+    from launch.proof import certificate as certificates
+    from launch.proof import keys
+
     named = _DIGEST.fullmatch(which)
-    if named is None or path.is_file():
-        return _read(path)
-    for stored in _stored(context, None):
-        if stored.stem == named[1]:
-            return _read(stored)
-    hint = "`hallmark certificate list` shows what there is; or name the certificate's file"
-    raise HallmarkError(f"no certificate about {which} is stored here", hint=hint)
+    if named is None or Path(which).is_file():
+        contents = [_read(Path(which).expanduser())]
+    else:
+        digest = digest or named[1]
+        contents = [_read(path) for path in _stored(context, None) if path.stem.startswith(named[1])]
+    if not contents:
+        hint = "`hallmark certificate list` shows what there is; or name the certificate's file"
+        raise HallmarkError(f"no certificate about {which} is stored here", hint=hint)
+    trusted = keys.trusted()
+    found = [certificates.verify(content, trusted=trusted, digest=digest, profile=profile) for content in contents]
+    # A digest may have been certified more than once; one certificate that holds is enough.
+    return next((one for one in found if one.valid), found[-1])
 
 
 def _stored(context: Context, cluster: str | None) -> list[Path]:

@@ -7,8 +7,8 @@ import click
 
 from launch.cli import shell
 from launch.cli.context import Context
+from launch.nodes import environment
 from launch.plan.group import GroupPlan, Subject, plan_group
-from recipe.config import paths
 from recipe.config.check import Checked, check_cluster
 from recipe.config.cluster_rules import engine as engine_rules
 from recipe.config.load import Loaded, venv_folder
@@ -41,6 +41,8 @@ def render(
     if out is not None:
         for path in _write(plan, out):
             context.say(f"wrote {path}")
+    if plan.subject.kind == "env" and not Path(str(plan.subject.venv)).is_dir():
+        context.say(f"note: {plan.subject.venv} is not installed, so PYTHONPATH lacks the end of its folder's name")
     context.emit(plan.to_json(), lambda: shell.text(plan, str(Path.home())))
 
 
@@ -52,15 +54,20 @@ def subject_of(profile: Loaded[Profile], cluster: Loaded[Cluster], image: str | 
     from recipe.catalogue.compile import compile_profile
 
     value = profile.value
-    patchset = compile_profile(profile).sha256 if value.release else None
+    compiled = compile_profile(profile) if value.release else None
+    patchset = compiled.sha256 if compiled else None
     if cluster.value.engine == "process":
-        if image is not None or patchset is None:
+        if image is not None or compiled is None:
             raise HallmarkError(
                 "the process engine runs a patched virtual environment, not an image",
                 where=cluster.document.where(("engine",)),
                 hint="leave --image out and choose a profile with a release, or choose --engine docker",
             )
-        return Subject("env", str(paths.state() / "envs" / patchset[:8]), patchset, str(venv_folder(cluster)))
+        venv = venv_folder(cluster)
+        assert venv is not None, "the rules of the process engine ask for paths.venv"
+        # Before it is installed the digest of the virtual environment, which ends the folder's name, is not known.
+        made = environment.describe(venv, compiled).folder if venv.is_dir() else environment.unmade(compiled)
+        return Subject("env", str(made), patchset, str(venv))
     if image is None and patchset is not None:
         image = f"{cluster.value.registry or 'hallmark'}:{profile.name}-{value.release}-{patchset[:8]}"
     return Subject("image", image or str(value.base), patchset)

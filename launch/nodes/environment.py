@@ -59,7 +59,12 @@ def describe(venv: Path, patchset: PatchSet) -> Environment:
     }
     digest = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
     name = f"{patchset.sha256[:8]}-{digest[:8]}"
-    return Environment(_folder() / name, digest, patchset, venv)
+    return Environment(paths.state() / "envs" / name, digest, patchset, venv)
+
+
+def unmade(patchset: PatchSet) -> Path:
+    """How the folder's name begins while its virtual environment is not installed; reads and makes nothing."""
+    return paths.state() / "envs" / patchset.sha256[:8]
 
 
 def build(environment: Environment) -> bool:

@@ -10,7 +10,7 @@ def judge_acceptance(gate: AcceptanceGate, raw: Raw) -> Judgement:
     bar = {
         "min-mean-length": gate.min_mean_length,
         "min-rate": gate.min_rate,
-        "min-per-position": {str(position): low for position, low in sorted(gate.min_per_position.items())},
+        "min-per-position": dict(gate.min_per_position),
         "min-drafts": gate.min_drafts,
     }
 
@@ -60,8 +60,8 @@ def _missed(gate: AcceptanceGate, length: float, rate: float, positions: tuple[f
         missed.append(f"the bar for the length is {gate.min_mean_length:g}")
     if gate.min_rate is not None and rate < gate.min_rate:
         missed.append(f"the bar for the rate is {gate.min_rate:.1%}")
-    for position, low in sorted(gate.min_per_position.items()):
-        found = positions[position] if position < len(positions) else 0.0
+    for position, low in gate.min_per_position.items():
+        found = positions[int(position)] if int(position) < len(positions) else 0.0
         if found < low:
             missed.append(f"position {position} accepts {found:.1%}, the bar is {low:.1%}")
     return missed

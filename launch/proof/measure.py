@@ -80,7 +80,7 @@ def _answers(
 def _acceptance(gate: AcceptanceGate, context: GateContext) -> Raw:
     raw: Raw = {"answers": []}
     try:
-        before = _samples(context)
+        before = _quiet(context)
         raw |= _answers(context, [(prompt, gate.via) for prompt in gate.prompts], gate)
         after, tokens = _settled(context, before, raw["answers"])
         counts = {"before": metrics.spec_counts(before), "after": metrics.spec_counts(after)}
@@ -91,6 +91,19 @@ def _acceptance(gate: AcceptanceGate, context: GateContext) -> Raw:
 
 def _samples(context: GateContext) -> list[metrics.Sample]:
     return metrics.samples(context.client.metrics(deadline=METRICS_DEADLINE))
+
+
+def _quiet(context: GateContext) -> list[metrics.Sample]:
+    # The counters once they stand still, so that the end of an earlier answer is not taken for ours. When others
+    # keep them moving, the interval will show it.
+    ends = time.monotonic() + SETTLE_SECONDS
+    found = _samples(context)
+    while time.monotonic() < ends:
+        time.sleep(SETTLE_EVERY)
+        earlier, found = found, _samples(context)
+        if metrics.total(metrics.GENERATED, earlier) == metrics.total(metrics.GENERATED, found):
+            break
+    return found
 
 
 def _unanswered(error: ApiError) -> Raw:
@@ -154,7 +167,7 @@ def _metric(gate: MetricGate, context: GateContext) -> Raw:
 def _batch(gate: BatchGate, context: GateContext) -> Raw:
     raw: Raw = {"alone": [], "together": []}
     try:
-        start = _samples(context)
+        start = _quiet(context)
         alone = _answers(context, [(prompt, "completions") for prompt in gate.prompts], gate)
         raw["alone"] = alone["answers"]
         if "unanswered" in alone:

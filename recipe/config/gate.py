@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator, model_validator
 
 from recipe.config.explain import nearest, validate, wrong
 from recipe.config.load import names
@@ -30,10 +30,23 @@ def _regex(text: str) -> str:
     return text
 
 
+def _position(text: str) -> str:
+    if not re.fullmatch(r"0|[1-9]\d?", text):
+        raise wrong(f"{text!r} is no draft position", 'write "0" for the first draft token, "1" for the second')
+    return text
+
+
+def _several(prompts: tuple[str, ...]) -> tuple[str, ...]:
+    if len(prompts) < 2:
+        raise wrong("one prompt is no batch", "list two prompts or more")
+    return prompts
+
+
 Count = Annotated[int, Field(strict=True, ge=1)]
 Tokens = Annotated[int, Field(strict=True, ge=FEWEST_TOKENS, le=4096)]
 Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]
 Seconds = Annotated[float, Field(strict=True, gt=0, le=3600)]
+Position = Annotated[str, AfterValidator(_position)]
 Text = Annotated[str, Field(min_length=1)]
 Regex = Annotated[str, Field(min_length=1), AfterValidator(_regex)]
 
@@ -68,15 +81,17 @@ class AnswersGate(Requests):
     summary: Text = Field(description=SUMMARY)
     prompts: Annotated[tuple[Prompt, ...], Field(min_length=1)] = Field(description="prompts with what is expected")
 
-    @model_validator(mode="after")
-    def _long_enough(self) -> "AnswersGate":
-        for prompt in self.prompts:
-            if prompt.expect.min_tokens > self.max_tokens:
+    @field_validator("prompts")
+    @classmethod
+    def _long_enough(cls, prompts: tuple[Prompt, ...], info: ValidationInfo) -> tuple[Prompt, ...]:
+        asked = info.data.get("max_tokens")
+        for prompt in prompts:
+            if asked is not None and prompt.expect.min_tokens > asked:
                 raise wrong(
-                    f"min-tokens {prompt.expect.min_tokens} is more than max-tokens {self.max_tokens}",
+                    f"min-tokens {prompt.expect.min_tokens} is more than max-tokens {asked}",
                     "ask for at least as many tokens as are expected",
                 )
-        return self
+        return prompts
 
 
 class Signal(Model):
@@ -123,7 +138,7 @@ class AcceptanceGate(Requests):
         description="tokens per step, the bonus token included"
     )
     min_rate: Fraction | None = None
-    min_per_position: dict[Annotated[int, Field(ge=0)], Fraction] = Field(default_factory=dict)
+    min_per_position: dict[Position, Fraction] = Field(default_factory=dict)
     min_drafts: Count = Field(description="the fewest drafts that make a figure")
 
 
@@ -146,7 +161,7 @@ class BatchGate(Requests):
 
     kind: Literal["batch"]
     summary: Text = Field(description=SUMMARY)
-    prompts: Annotated[tuple[Text, ...], Field(min_length=2)] = Field(description="a list of two texts or more")
+    prompts: Annotated[tuple[Text, ...], AfterValidator(_several)] = Field(description="a list of two texts or more")
 
 
 Gate = AnswersGate | LogsGate | AcceptanceGate | MetricGate | BatchGate

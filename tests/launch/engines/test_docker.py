@@ -17,7 +17,9 @@ BOX = Container(
     gpus="all",
     labels={"dev.hallmark.cluster": "x"},
 )
-RANK = RankPlan("a", 0, "host-a", None, ("vllm", "serve", "/m", "--k", "it's"), {"A": "$x y"}, {"KEY": "env:KEY"}, BOX, {})
+RANK = RankPlan(
+    "a", 0, "host-a", None, ("vllm", "serve", "/m", "--k", "it's"), {"A": "$x y"}, {"KEY": "env:KEY"}, BOX, {}
+)
 
 
 def test_the_whole_command_is_one_list_of_words() -> None:
@@ -40,7 +42,12 @@ def test_a_secret_is_passed_by_name_only() -> None:
 
 
 def test_an_engine_that_is_not_the_default_is_named_first() -> None:
-    assert run_argv(replace(RANK, docker_host="unix:///run/x.sock"))[:4] == ("docker", "--host", "unix:///run/x.sock", "run")
+    assert run_argv(replace(RANK, docker_host="unix:///run/x.sock"))[:4] == (
+        "docker",
+        "--host",
+        "unix:///run/x.sock",
+        "run",
+    )
 
 
 def test_a_rank_without_gpus_asks_for_none() -> None:

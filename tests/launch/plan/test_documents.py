@@ -4,12 +4,13 @@ Every file of tests/cases/render/documents has a document's flags and values as 
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sample import plan
 
+from launch.plan.group import GroupPlan
 from recipe.config.source import load
 
 DOCUMENTS = sorted((Path(__file__).resolve().parents[2] / "cases" / "render" / "documents").glob("*.yaml"))
@@ -32,7 +33,7 @@ def parsed(argv: list[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_the_rendered_command_is_the_documents(path: Path) -> None:
+def test_the_rendered_command_is_the_documents(path: Path, plan: Callable[[str, str], GroupPlan]) -> None:
     case = load(path).data
     rendered = plan(case["cluster"], case["profile"])
     assert len(rendered.ranks) == len(case["nodes"])

@@ -22,7 +22,7 @@ def test_a_mapping_becomes_exactly_these_arguments(path: Path) -> None:
 
 
 def test_a_value_comes_through_a_shell_as_it_was_written() -> None:
-    value = {"note": "it's $5 \"q\" `x` {a,b} \\ ü\n", "list": [True, None, 0, 0.5]}
+    value = {"note": 'it\'s $5 "q" `x` {a,b} \\ ü\n', "list": [True, None, 0, 0.5]}
     command = shlex.join([sys.executable, "-c", "import sys; print(sys.argv[2])", *flags({"hf-overrides": value})])
     printed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
     assert json.loads(printed) == value

@@ -5,18 +5,21 @@ HALLMARK_REFRESH=1 writes the files again; read the difference before you keep i
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sample import CLUSTERS, HOME, plan
 
 from launch.cli import shell
+from launch.plan.group import GroupPlan
 
+CLUSTERS = ["demo", "h200-8.example", "two-spark-stage-d.example", "two-spark.example"]
+HOME = "/home/user"
 GOLDEN = Path(__file__).resolve().parents[2] / "cases" / "render"
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_the_rendered_plan_is_the_golden_one(cluster: str) -> None:
+def test_the_rendered_plan_is_the_golden_one(cluster: str, plan: Callable[[str], GroupPlan]) -> None:
     rendered = plan(cluster)
     texts = {
         f"{cluster}.json": json.dumps(rendered.to_json(), indent=1, ensure_ascii=False) + "\n",

