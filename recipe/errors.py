@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 
 class Exit(IntEnum):
@@ -37,6 +38,8 @@ class HallmarkError(Exception):
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         self.problems: tuple[Problem, ...] = (Problem(message, where, hint),)
+        # What a command had measured until then, for --json: gates, steps.
+        self.details: dict[str, Any] = {}
         super().__init__(str(self.problems[0]))
 
 
@@ -45,6 +48,7 @@ class ConfigError(HallmarkError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
+        self.details = {}
         Exception.__init__(self, "\n".join(str(problem) for problem in self.problems))
 
 

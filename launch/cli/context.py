@@ -40,6 +40,7 @@ class Context:
                 "message": first.message if len(error.problems) == 1 else str(error),
                 "where": first.where,
                 "hint": first.hint,
+                **error.details,
             }
             print(json.dumps({"error": detail}, indent=1, ensure_ascii=False))
         return int(error.exit)

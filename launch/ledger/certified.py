@@ -72,5 +72,11 @@ def _certificate(work: Work, revision: Revision) -> list[str]:
     path = work.store.certificates / str(revision.certificate)
     if not path.is_file():
         return [f"its certificate {path} is missing"]
-    found = verify(path.read_bytes(), trusted=keys.trusted(), digest=revision.subject["digest"])
+    found = verify(
+        path.read_bytes(),
+        trusted=keys.trusted(),
+        digest=revision.subject["digest"],
+        profile=revision.profile,
+        hardware=revision.hardware,
+    )
     return [f"its certificate: {reason}" for reason in found.reasons]

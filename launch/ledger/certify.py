@@ -16,9 +16,9 @@ from launch.ledger.work import Work, api_key
 from launch.nodes.lock import locked
 from launch.plan.group import at_home
 from launch.proof import certificate, keys, throughput
-from launch.proof.client import Client
+from launch.proof.client import ApiError, Client
 from launch.proof.gates import GateResult
-from launch.proof.statement import Evidence, build
+from launch.proof.statement import PATCH_SET, Evidence, build
 from recipe.config import paths
 from recipe.errors import HallmarkError, Problem, Refused
 
@@ -72,15 +72,18 @@ def certify(work: Work, key: str | None) -> Certified:
         )
         plan = generation.plan
         digest: str = intent.data["subject"]["digest"]
-        with Client(plan.api_url, api_key=api_key(plan)) as client:
-            figure = throughput.single_stream(client, plan.model_name, _FIGURE_PROMPT, tokens=_FIGURE_TOKENS)
-            version = client.version(deadline=30)
+        try:
+            with Client(plan.api_url, api_key=api_key(plan)) as client:
+                figure = throughput.single_stream(client, plan.model_name, _FIGURE_PROMPT, tokens=_FIGURE_TOKENS)
+                version = client.version(deadline=30)
+        except ApiError as error:
+            raise Refused(f"not certified: the group stopped answering: {error}") from None
         evidence = Evidence(
             subjects={"env": digest},
             configuration={
                 "profile": intent.data["profile_sha256"],
                 "argv": _sha256(json.dumps([asdict(rank) for rank in plan.ranks], sort_keys=True).encode()),
-                "patch-set": str(plan.subject.patchset),
+                **({PATCH_SET: plan.subject.patchset} if plan.subject.patchset else {}),
                 "model": model_digest(_model_folder(generation)),
             },
             profile=plan.profile,

@@ -16,6 +16,7 @@ class Revision:
     number: int
     kind: str
     profile: str
+    hardware: str
     subject: dict[str, Any]
     restores: int | None
     old: int | None
@@ -67,6 +68,7 @@ def history(entries: list[Entry]) -> History:
                 entry.revision,
                 data["kind"],
                 data["profile"],
+                data["hardware"],
                 data["subject"],
                 data["restores"],
                 data["old"],

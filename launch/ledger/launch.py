@@ -135,13 +135,18 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
         results.extend(judge(new, gates, work.say))
         return objections(results)
 
-    outage = switch(
-        work.ways(journal, number, intent.operation),
-        old,
-        new,
-        stage=lambda: _stage(wanted.environment),
-        trial=trial,
-    )
+    try:
+        outage = switch(
+            work.ways(journal, number, intent.operation),
+            old,
+            new,
+            stage=lambda: _stage(wanted.environment),
+            trial=trial,
+        )
+    except HallmarkError as error:
+        outcome = replace(_outcome(work, new, changed=True), gates=results)
+        error.details = {key: outcome.to_json()[key] for key in ("revision", "gates", "steps", "tool_seconds")}
+        raise
     return replace(_outcome(work, new, changed=True), outage=outage, gates=results)
 
 

@@ -1,0 +1,48 @@
+# Targets that people type; each sets up what it needs. `make help` lists them.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+HALLMARK := $(BIN)/hallmark
+
+.PHONY: help setup demo test lint figures profiles clusters plan audit render launch rollback status logs stop \
+	certify history relock
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1|/' | column -t -s '|'
+
+setup: $(BIN)/.complete ## make .venv with the command `hallmark`
+
+$(BIN)/.complete: requirements.lock pyproject.toml
+	$(PYTHON) scripts/setup.py
+	@touch $@
+
+demo: setup ## prove, refuse, certify and roll back two real vLLM ranks on this machine, without a GPU
+	@$(BIN)/python -m scripts.demo
+
+test: setup ## all tests, the ones with real vLLM included
+	$(BIN)/python -m pytest
+
+lint: setup ## style, types, shell scripts, and that generated files are fresh
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/shellcheck .ci/run
+	$(BIN)/python -m scripts.pages --check
+
+figures: setup ## measure what docs/figures.md says
+	$(BIN)/python -m scripts.figures
+
+relock: setup ## harvest the baselines of the releases that the profiles use
+	$(HALLMARK) relock
+
+profiles clusters: setup ## list them
+	@$(HALLMARK) $@
+
+plan: setup ## PROFILE=NAME: state of every patch
+	@$(HALLMARK) plan $(PROFILE)
+
+render launch status logs stop certify history: setup ## CLUSTER=NAME
+	@$(HALLMARK) $@ $(CLUSTER)
+
+rollback: setup ## CLUSTER=NAME [TO=REVISION]: back to a certified revision
+	@$(HALLMARK) rollback $(CLUSTER) $(if $(TO),--to $(TO))
