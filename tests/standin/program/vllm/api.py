@@ -1,7 +1,6 @@
 """The head's HTTP API: the endpoints that Hallmark asks, with vLLM's counters and its way of dying."""
 
 import json
-import signal
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -82,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if behaviour.HANG_COMPLETIONS:
-            signal.pause() if threading.current_thread() is threading.main_thread() else threading.Event().wait()
+            threading.Event().wait()
         was_dead = self.server.dead
         text = self.server.complete(int(request["max_tokens"]))
         if text is None:

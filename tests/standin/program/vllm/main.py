@@ -96,5 +96,7 @@ class Rank:
                 worker.other(theirs, address)
             else:
                 worker.head(theirs, address, options.nnodes)
+        except OSError as error:
+            print(f"ERROR {type(error).__name__}: {error}", flush=True)
         finally:
             os._exit(1)

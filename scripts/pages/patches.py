@@ -1,0 +1,52 @@
+"""docs/patches.md: every patch with its reason, upstream link and removal condition."""
+
+from recipe.catalogue.compile import PATCHES, load_patch, series
+from recipe.catalogue.model import Edit, Overlay, PatchFile, Upstream
+from recipe.config.load import list_profiles
+from recipe.config.paths import CHECKOUT
+from scripts.pages.text import generated, table, thread
+
+_INTRO = """\
+One file a patch, in `recipe/patches/`; `hallmark plan PROFILE` says what state each has against a release. The edits
+of the DeepSeek-V4 patches were planned and applied on the released sources; on GPUs they are *not verified on
+hardware*."""
+
+
+def page() -> str:
+    """The page as text."""
+    found = [load_patch(PATCHES / f"{id}.yaml").value for id in series()]
+    profiles = list_profiles(CHECKOUT)
+
+    def used_by(id: str) -> str:
+        names = [p.name for p in profiles if id in (*p.value.patches.required, *p.value.patches.optional)]
+        return ", ".join(names) or "no profile"
+
+    rows = [(f"[{patch.id}](#{patch.id})", patch.class_, _ranges(patch), used_by(patch.id)) for patch in found]
+    parts = [
+        generated("Patches", "recipe/patches", _INTRO),
+        table(("patch", "class", "releases", "profiles"), rows),
+        *(_section(patch) for patch in found),
+    ]
+    return "\n".join(parts)
+
+
+def _section(patch: PatchFile) -> str:
+    edits = table(("file", "where", "edit"), ((f"`{e.file}`", _where(e), e.op) for e in patch.edits))
+    return (
+        f"## {patch.id}\n\n{patch.title}.\n\n{patch.why}\n\n"
+        f"Upstream: {_upstream(patch.upstream)}. Remove when: {patch.remove_when}.\n\n{edits}"
+    )
+
+
+def _where(edit: Edit) -> str:
+    return "the whole file" if isinstance(edit, Overlay) else f"`{getattr(edit, 'in_', '<module>')}`"
+
+
+def _upstream(upstream: Upstream) -> str:
+    number = upstream.pr or upstream.issue
+    link = thread(number) if number else upstream.none
+    return f"{link}, {upstream.status} (looked at {upstream.checked})"
+
+
+def _ranges(patch: PatchFile) -> str:
+    return ", ".join(f"`{when}`" for when in sorted({edit.when for edit in patch.edits}))
