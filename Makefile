@@ -4,8 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 HALLMARK := $(BIN)/hallmark
 
-.PHONY: help setup demo test lint figures profiles clusters plan audit render launch rollback status logs stop \
-	certify history relock
+.PHONY: help setup demo test lint figures profiles clusters plan audit render image bases launch rollback status \
+	logs stop certify history relock
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1|/' | column -t -s '|'
@@ -26,7 +26,7 @@ lint: setup ## style, types, shell scripts, and that generated files are fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/shellcheck .ci/run
+	$(BIN)/shellcheck .ci/run dockerfiles/find-python.sh
 	$(BIN)/python -m scripts.pages --check
 
 figures: setup ## measure what docs/figures.md says
@@ -40,6 +40,12 @@ profiles clusters: setup ## list them
 
 plan: setup ## PROFILE=NAME: state of every patch
 	@$(HALLMARK) plan $(PROFILE)
+
+image: setup ## PROFILE=NAME [BASE=REF]: build its patched image, or no image at all
+	@$(HALLMARK) image $(PROFILE) $(if $(BASE),--base $(BASE))
+
+bases: setup ## make the base images that no registry has (vLLM for the CPU), for the engine that docker talks to
+	@$(BIN)/python -m scripts.bases cpu
 
 render launch status logs stop certify history: setup ## CLUSTER=NAME
 	@$(HALLMARK) $@ $(CLUSTER)

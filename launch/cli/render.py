@@ -52,6 +52,7 @@ def subject_of(profile: Loaded[Profile], cluster: Loaded[Cluster], image: str | 
     Errors: a ConfigError for a patch that does not exist; an image for the process engine.
     """
     from recipe.catalogue.compile import compile_profile
+    from recipe.image.plan import REPOSITORY, tag
 
     value = profile.value
     compiled = compile_profile(profile) if value.release else None
@@ -69,7 +70,7 @@ def subject_of(profile: Loaded[Profile], cluster: Loaded[Cluster], image: str | 
         made = environment.describe(venv, compiled).folder if venv.is_dir() else environment.unmade(compiled)
         return Subject("env", str(made), patchset, str(venv))
     if image is None and patchset is not None:
-        image = f"{cluster.value.registry or 'hallmark'}:{profile.name}-{value.release}-{patchset[:8]}"
+        image = tag(cluster.value.registry or REPOSITORY, profile.name, str(value.release), patchset)
     return Subject("image", image or str(value.base), patchset)
 
 

@@ -1,0 +1,157 @@
+"""Runs an image build: base, build, a look at the result, tag, push. A tag is set when all else is done."""
+
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from recipe.errors import Exit, HallmarkError, Mismatch, Problem, Refused, Unreachable
+from recipe.image import engine
+from recipe.image.client import Client
+from recipe.image.inspect import Image, image, repository_of
+from recipe.image.plan import Build, build_argv, build_environment
+
+Say = Callable[[str], None]
+_STEP = re.compile(r"#(\d+) (?:\d+\.\d+ (?P<output>.*)|ERROR: (?P<error>.*))")
+_UNCHANGED = Problem("no image was made, and no tag was made or moved")
+_BY_STATUS: dict[int, type[HallmarkError]] = {Exit.USAGE: HallmarkError, Exit.MISMATCH: Mismatch}
+
+
+def base(client: Client, reference: str, architecture: str, where: str | None, say: Say) -> Image:
+    """What the engine knows of the base image, which is pulled first when the engine does not have it.
+
+    Errors: HallmarkError when it is for another architecture; Unreachable when it cannot be pulled.
+    """
+    found = image(client, reference)
+    if found is None:
+        argv = (client.program, "pull", "--platform", f"linux/{architecture}", reference)
+        say(f"+ {shlex.join(argv)}")
+        done = engine.stream(argv, {}, say)
+        found = image(client, reference) if done.status == 0 else None
+        if found is None:
+            raise _not_pulled(done, reference, architecture, where)
+    if found.architecture != architecture:
+        raise HallmarkError(
+            f"the base image {reference} is for {found.architecture}, the profile's hardware is {architecture}",
+            where=where,
+            hint=f"name an image for linux/{architecture}",
+        )
+    return found
+
+
+def build(client: Client, planned: Build, on: Image, context: Path, say: Say) -> Image:
+    """Build the image and tag it; gives what the engine says about it.
+
+    Errors: Refused when a patch drifts or the tag names another image already; Mismatch when verification fails;
+    in every case no tag has moved.
+    """
+    # No folder of its own around it, so that the command can be repeated by hand as it is printed.
+    handle, name = tempfile.mkstemp(prefix="hallmark-", suffix=".id")
+    os.close(handle)
+    identity = Path(name)
+    try:
+        argv, variables = build_argv(planned, client, context, identity), build_environment(client)
+        say(f"+ {' '.join(f'{key}={value}' for key, value in variables.items())} {shlex.join(argv)}")
+        done = engine.stream(argv, variables, say)
+        if done.status:
+            raise failure(done, planned)
+        digest = identity.read_text().strip()
+    finally:
+        # Docker removes it itself when a build fails.
+        identity.unlink(missing_ok=True)
+    made = image(client, digest)
+    if made is None:
+        raise Refused(f"the build ended well, but the engine has no image {digest}")
+    _look_at(made, planned, on)
+    there = image(client, planned.tag)
+    if there is None:
+        engine.ask(client, "tag", digest, planned.tag)
+        return made
+    if not there.same_as(made):
+        raise _taken(there, made, planned.tag)
+    return there
+
+
+def push(client: Client, tag: str, say: Say) -> str:
+    """Push the tag; gives the manifest's digest, under which the registry has then been asked for it.
+
+    Errors: Unreachable with what the registry said.
+    """
+    argv = (client.program, "push", tag)
+    say(f"+ {shlex.join(argv)}")
+    done = engine.stream(argv, {}, say)
+    digest = next((match[1] for line in done.lines if (match := re.search(r"digest: (sha256:\w{64})", line))), None)
+    if done.status or digest is None:
+        told = [line for line in done.lines if line.strip()]
+        raise Unreachable(f"{tag} was not pushed: {told[-1] if told else 'docker said nothing'}")
+    engine.ask(client, "pull", "--quiet", f"{repository_of(tag)}@{digest}")
+    return digest
+
+
+def failure(done: engine.Done, planned: Build) -> HallmarkError:
+    """The error of a build that failed: the failing step's own output, with the status that it ended with."""
+    outputs: dict[str, list[str]] = {}
+    failed = ""
+    for line in done.lines:
+        if match := _STEP.match(line):
+            if match["error"] is not None:
+                failed = match[1]
+            elif match["output"].strip():
+                outputs.setdefault(match[1], []).append(match["output"])
+    output = outputs.get(failed)
+    statuses = re.findall(r"exit code: (\d+)", "\n".join(done.lines))
+    if any("exec format error" in line for line in done.lines):
+        error: HallmarkError = Refused(
+            f"this engine cannot run programs for {planned.architecture}",
+            hint=f"build on a machine that is {planned.architecture}, or register qemu-user-static in binfmt_misc",
+        )
+    elif not output or not statuses or any(engine.DISK_FULL in line.lower() for line in done.lines):
+        error = engine.explain(done.lines, "the build failed")
+    else:
+        error = _BY_STATUS.get(int(statuses[-1]), Refused)("")
+        error.problems = tuple(Problem(line) for line in output)
+    error.problems = (*error.problems, _UNCHANGED)
+    return error
+
+
+def _look_at(made: Image, planned: Build, on: Image) -> None:
+    if made.architecture != planned.architecture:
+        raise Mismatch(f"the image is for {made.architecture}, the profile's hardware is {planned.architecture}")
+    if made.layers[: len(on.layers)] != on.layers:
+        raise Mismatch(f"the image does not begin with the layers of {planned.base}, which moved meanwhile")
+    wrong = [key for key, value in planned.labels.items() if made.labels.get(key) != value]
+    if wrong:
+        raise Mismatch(f"the image lacks the labels {', '.join(wrong)}")
+
+
+def _taken(there: Image, made: Image, tag: str) -> Refused:
+    keys = sorted({*there.labels, *made.labels})
+    other = [key for key in keys if there.labels.get(key) != made.labels.get(key)]
+    what = f"their {', '.join(other) or ('files' if there.layers != made.layers else 'settings')} differ"
+    return Refused(
+        f"is another image already ({there.config_digest}), and a tag never moves: {what}; built was"
+        f" {made.config_digest}",
+        where=tag,
+        hint=f"`docker image rm {tag}` first, when nothing is to run that image again",
+    )
+
+
+def _not_pulled(done: engine.Done, reference: str, architecture: str, where: str | None) -> HallmarkError:
+    told = [line for line in done.lines if line.strip()]
+    last = told[-1] if told else "docker said nothing"
+    if "no matching manifest" in last:
+        return HallmarkError(
+            f"the base image {reference} is not there for linux/{architecture}",
+            where=where,
+            hint=f"name an image for linux/{architecture}",
+        )
+    error = engine.explain(done.lines, "")
+    if isinstance(error, Unreachable) or engine.DISK_FULL in last.lower():
+        return error
+    return Unreachable(
+        f"the base image {reference} is not on this engine and cannot be pulled: {last}",
+        where=where,
+        hint="check its name, log in, or load it",
+    )

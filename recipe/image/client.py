@@ -1,0 +1,74 @@
+"""Facts about docker programs on this machine: which of them can build with BuildKit, and how."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from recipe.errors import HallmarkError
+
+VARIABLE = "HALLMARK_DOCKER"
+# From 23 on the program builds with BuildKit only through the buildx plugin; before 18.09 there was no BuildKit.
+_BUILT_IN = range(18, 23)
+_INSTALL = "install docker-buildx-plugin (or docker-buildx)"
+
+
+@dataclass(frozen=True)
+class Client:
+    """A docker program that can build with BuildKit: through the plugin buildx, or by itself."""
+
+    program: str
+    buildx: bool
+
+
+def find() -> Client:
+    """The program that HALLMARK_DOCKER names, or the first `docker` on PATH that can build with BuildKit.
+
+    Errors: HallmarkError with what was found and what to install.
+    """
+    named = os.environ.get(VARIABLE)
+    programs = _named(named) if named else _on_path()
+    if not programs:
+        raise HallmarkError("there is no program docker on PATH", hint=f"install docker, or name it with {VARIABLE}")
+    seen = []
+    for program in programs:
+        version, buildx = _version(program), _has_buildx(program)
+        if buildx or (version is not None and version[0] in _BUILT_IN):
+            return Client(program, buildx)
+        seen.append(f"{program} ({'.'.join(map(str, version)) if version else 'no docker'})")
+    other = "name another program" if named else f"name a client from 18.09 to 22 with {VARIABLE}"
+    raise HallmarkError(
+        f"cannot build with BuildKit: {', '.join(seen)} has no buildx",
+        where=VARIABLE if named else None,
+        hint=f"{_INSTALL}, or {other}",
+    )
+
+
+def _named(name: str) -> list[str]:
+    found = shutil.which(name)
+    if found is None:
+        raise HallmarkError(f"there is no program {name!r}", where=VARIABLE, hint="name a docker program")
+    return [found]
+
+
+def _on_path() -> list[str]:
+    found: dict[Path, str] = {}
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        # An empty entry means the working folder, where no program is looked for.
+        program = shutil.which("docker", path=folder) if folder else None
+        if program:
+            found.setdefault(Path(program).resolve(), program)
+    return list(found.values())
+
+
+def _version(program: str) -> tuple[int, int, int] | None:
+    done = subprocess.run([program, "--version"], check=False, capture_output=True, text=True)
+    match = re.match(r"Docker version (\d+)\.(\d+)\.(\d+)", done.stdout)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def _has_buildx(program: str) -> bool:
+    done = subprocess.run([program, "buildx", "version"], check=False, capture_output=True, text=True)
+    return done.returncode == 0 and "buildx" in done.stdout

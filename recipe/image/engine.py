@@ -1,0 +1,94 @@
+"""Runs docker programs against an engine and says in one line what went wrong between the two."""
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from recipe.errors import HallmarkError, Refused, Unreachable
+from recipe.image.client import Client
+
+_UNREACHABLE = (
+    "error during connect",
+    "failed to initialize",
+    "unable to parse docker host",
+    "unable to resolve docker endpoint",
+    "context not found",
+    "docker daemon",
+    "docker api",
+)
+DISK_FULL = "no space left on device"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ended: its status, and the lines that it wrote to either stream."""
+
+    status: int
+    lines: tuple[str, ...]
+
+
+def check(client: Client) -> None:
+    """Errors: Unreachable when no engine answers."""
+    ask(client, "version", "--format", "{{.Server.Version}}")
+
+
+def ask(client: Client, *arguments: str) -> str:
+    """Run one short command and give its standard output. Errors: as `explain` says."""
+    done = subprocess.run([client.program, *arguments], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise explain(done.stderr.splitlines(), f"docker {arguments[0]} failed")
+    return done.stdout
+
+
+def stream(argv: Sequence[str], variables: Mapping[str, str], show: Callable[[str], None]) -> Done:
+    """Run one long command, showing each line as it comes."""
+    lines = []
+    with subprocess.Popen(
+        argv,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line.rstrip("\r\n"))
+            show(lines[-1])
+    return Done(process.returncode, tuple(lines))
+
+
+def explain(lines: Sequence[str], otherwise: str) -> HallmarkError:
+    """The error that docker's own words stand for: engine not reached, disk full, or `otherwise` with its last line."""
+    told = [line.strip() for line in lines if line.strip()]
+    host = os.environ.get("DOCKER_HOST")
+    where = f"DOCKER_HOST={host}" if host else None
+    for line in reversed(told):
+        if DISK_FULL in line.lower():
+            return Refused(
+                f"the engine's disk is full: {line}",
+                where=where,
+                hint="`docker system df` shows what fills it; `docker builder prune` frees caches",
+            )
+    for line in reversed(told):
+        lower = line.lower()
+        if "permission denied" in lower and ("docker daemon" in lower or "docker api" in lower):
+            return Unreachable(
+                "this user may not talk to the engine", where=where, hint="join the group that owns its socket"
+            )
+        if match := re.search(r"cannot connect to the docker daemon at (\S+?)\.? ", line, re.IGNORECASE):
+            return Unreachable(
+                f"no engine answers at {match[1]}",
+                where=where,
+                hint="start it, or name another one with DOCKER_HOST or `docker context use`",
+            )
+        if any(word in lower for word in _UNREACHABLE):
+            return Unreachable(
+                f"the engine cannot be reached: {line}",
+                where=where,
+                hint="name another one with DOCKER_HOST or `docker context use`",
+            )
+    return Refused(f"{otherwise}: {told[-1]}" if told else otherwise)

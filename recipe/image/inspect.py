@@ -1,0 +1,86 @@
+"""Facts about images that an engine has."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from recipe.image.client import Client
+from recipe.image.engine import explain
+
+
+@dataclass(frozen=True)
+class Image:
+    """What an engine says about an image. `created`: seconds since the epoch; `layers`: sha256 of each, base first;
+    `manifest_digest`: only when the image came from a registry or went to one under the name that was asked for."""
+
+    config_digest: str
+    manifest_digest: str | None
+    architecture: str
+    created: int
+    labels: dict[str, str]
+    layers: tuple[str, ...]
+    settings: dict[str, Any]
+
+    def same_as(self, other: "Image") -> bool:
+        """Whether both hold the same files and settings; when they were made does not count."""
+        mine = (self.layers, self.architecture, self.settings)
+        return self.config_digest == other.config_digest or mine == (other.layers, other.architecture, other.settings)
+
+
+def image(client: Client, reference: str) -> Image | None:
+    """The image of this name or digest; None when the engine has none. Errors: Unreachable without an engine."""
+    command = [client.program, "image", "inspect", "--", reference]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        if "no such image" in done.stderr.lower():
+            return None
+        raise explain(done.stderr.splitlines(), f"{reference} cannot be inspected")
+    return read(json.loads(done.stdout)[0], reference)
+
+
+def read(document: dict[str, Any], reference: str) -> Image:
+    """Take what matters out of `docker image inspect`."""
+    settings = {key: value for key, value in (document.get("Config") or {}).items() if key in _SETTINGS and value}
+    return Image(
+        config_digest=document["Id"],
+        manifest_digest=_manifest_digest(document.get("RepoDigests") or [], reference),
+        architecture=document["Architecture"],
+        created=max(0, int(datetime.fromisoformat(_whole_seconds(document["Created"])).timestamp())),
+        labels=settings.get("Labels", {}),
+        layers=tuple(document["RootFS"].get("Layers") or ()),
+        settings=settings,
+    )
+
+
+# Of the configuration only what a container gets from its image.
+_SETTINGS = (
+    "Cmd",
+    "Entrypoint",
+    "Env",
+    "ExposedPorts",
+    "Labels",
+    "Shell",
+    "StopSignal",
+    "User",
+    "Volumes",
+    "WorkingDir",
+)
+
+
+def _manifest_digest(digests: list[str], reference: str) -> str | None:
+    repository = repository_of(reference)
+    return next((digest for name, _, digest in (it.partition("@") for it in digests) if name == repository), None)
+
+
+def repository_of(reference: str) -> str:
+    """The reference without tag and digest: `host:5000/name:tag@sha256:…` → `host:5000/name`."""
+    name = reference.partition("@")[0]
+    head, slash, last = name.rpartition("/")
+    return f"{head}{slash}{last.partition(':')[0]}"
+
+
+def _whole_seconds(time: str) -> str:
+    # Go writes up to nine digits behind the second, Python reads up to six.
+    return f"{time[:19]}+00:00"

@@ -1,0 +1,132 @@
+"""Computes an image build: the Dockerfile, its labels and tag, and docker's command line. Pure; runs nothing."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from recipe.applier.patchset import PatchSet
+from recipe.config import paths
+from recipe.errors import HallmarkError
+from recipe.image.client import Client
+from recipe.image.inspect import Image
+
+REPOSITORY = "hallmark"
+LABEL = "dev.hallmark"
+_OCI = "org.opencontainers.image"
+_TEMPLATES = paths.CHECKOUT / "dockerfiles"
+# Anything else could not be one word of a FROM line.
+_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
+
+
+@dataclass(frozen=True)
+class Build:
+    """One image build. `platform`: as docker writes it; `epoch`: seconds, what tools take as the image's time."""
+
+    profile: str
+    tag: str
+    base: str
+    platform: str
+    labels: dict[str, str]
+    dockerfile: str
+    epoch: int
+
+    @property
+    def architecture(self) -> str:
+        return self.platform.partition("/")[2]
+
+
+def plan(
+    profile: str, patchset: PatchSet, architecture: str, reference: str, base: Image | None, repository: str
+) -> Build:
+    """Plan the image of one profile on the base image `reference`.
+
+    `base` is what an engine knows of it; without (a dry run) the labels lack its digests.
+
+    Errors: HallmarkError when the reference cannot be an image's name.
+    """
+    if not _REFERENCE.fullmatch(reference):
+        raise HallmarkError(f"{reference!r} is not an image reference", hint="write for example repository:tag")
+    labels = _labels(profile, patchset, reference, base)
+    return Build(
+        profile=profile,
+        tag=tag(repository, profile, patchset.vllm, patchset.sha256),
+        base=reference,
+        platform=f"linux/{architecture}",
+        labels=labels,
+        dockerfile=_dockerfile(profile, reference, labels),
+        # The base's own time: the image is no older than that, and tools that prune by age see nothing strange.
+        epoch=base.created if base else 0,
+    )
+
+
+def tag(repository: str, profile: str, vllm: str, patchset: str) -> str:
+    """The tag of a profile's image, which never moves: REPOSITORY:PROFILE-VLLM-PATCHSET8."""
+    # A local version has a `+`, which no tag may have.
+    words = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{profile}-{vllm}")
+    return f"{repository}:{words}-{patchset[:8]}"
+
+
+def build_argv(build: Build, client: Client, context: Path, identity: Path) -> tuple[str, ...]:
+    """Docker's command line for the build; it writes the image's digest to the file `identity`.
+
+    No tag is given: it is set when the image was looked at.
+    """
+    how = ("buildx", "build", "--load") if client.buildx else ("build",)
+    return (
+        client.program,
+        *how,
+        "--progress=plain",
+        "--platform",
+        build.platform,
+        # Nothing is fetched while patching; this also works on engines without a bridge.
+        "--network=none",
+        "--build-arg",
+        f"SOURCE_DATE_EPOCH={build.epoch}",
+        "--iidfile",
+        str(identity),
+        "--file",
+        str(context / "Dockerfile"),
+        str(context),
+    )
+
+
+def build_environment(client: Client) -> dict[str, str]:
+    """Variables of the build command beside the user's own."""
+    if client.buildx:
+        # An attestation would make an index of the image, and its digest another one every time.
+        return {"BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
+    return {"DOCKER_BUILDKIT": "1"}
+
+
+def _labels(profile: str, patchset: PatchSet, reference: str, base: Image | None) -> dict[str, str]:
+    labels = {
+        f"{_OCI}.title": f"vLLM {patchset.vllm} for {profile}",
+        f"{_OCI}.version": f"{patchset.vllm}-{patchset.sha256[:8]}",
+        f"{_OCI}.base.name": reference,
+        f"{LABEL}.profile": profile,
+        f"{LABEL}.vllm": patchset.vllm,
+        f"{LABEL}.patchset": patchset.sha256,
+        f"{LABEL}.patches": ",".join(str(patch["id"]) for patch in patchset.patches),
+    }
+    if base is not None:
+        labels[f"{LABEL}.base"] = base.config_digest
+        if base.manifest_digest is not None:
+            labels[f"{_OCI}.base.digest"] = base.manifest_digest
+    return labels
+
+
+def _dockerfile(profile: str, base: str, labels: Mapping[str, str]) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
+    )
+    environment.filters["quoted"] = quoted
+    return environment.get_template("Dockerfile.j2").render(profile=profile, base=base, labels=labels)
+
+
+def quoted(value: str) -> str:
+    """A value as one word of a LABEL line, in which a dollar sign would begin a variable."""
+    return json.dumps(value, ensure_ascii=False).replace("$", "\\$")

@@ -1,0 +1,139 @@
+"""Base images as layers in the cache, and the archive of them that `docker load` reads.
+
+Images are put together here instead of by `docker import`, which writes the time into them: the same layers are
+the same image, with the same digest, on every engine.
+"""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from recipe.config import paths
+from recipe.errors import Refused
+
+# Nothing is known about when a layer's content came to be, and the image must not depend on when it was packed.
+_CREATED = "2026-01-01T00:00:00Z"
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: an uncompressed tar file and its sha256."""
+
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Base:
+    """An image made of layers, base first. `architecture`: as docker names it."""
+
+    reference: str
+    architecture: str
+    layers: tuple[Layer, ...]
+
+    @property
+    def configuration(self) -> bytes:
+        document = {
+            "architecture": self.architecture,
+            "os": "linux",
+            "created": _CREATED,
+            "config": {
+                "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+                "Cmd": ["/bin/sh"],
+            },
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer.sha256}" for layer in self.layers]},
+            "history": [{"created": _CREATED, "comment": layer.path.stem} for layer in self.layers],
+        }
+        return json.dumps(document, sort_keys=True).encode()
+
+    @property
+    def digest(self) -> str:
+        """The image's config digest."""
+        return f"sha256:{hashlib.sha256(self.configuration).hexdigest()}"
+
+
+def layer(name: str, key: str, write: Callable[[tarfile.TarFile], None]) -> Layer:
+    """The layer of this name, from the cache or else as `write` fills it. `key` stands for all that went in."""
+    folder = paths.cache() / "bases"
+    path = folder / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.tar"
+    digest = path.with_suffix(".sha256")
+    if not digest.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with tarfile.open(part, "w", format=tarfile.PAX_FORMAT) as archive:
+                write(archive)
+            with part.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            for old in folder.glob(f"{name}-{'?' * 12}.*"):  # of another key, which nothing asks for any more
+                old.unlink()
+            part.replace(path)
+            # Written last: it says that the layer is complete.
+            digest.write_text(found)
+        finally:
+            part.unlink(missing_ok=True)
+    return Layer(path, digest.read_text().strip())
+
+
+def load(base: Base, client: str, host: str | None = None) -> None:
+    """Give the image to an engine, unless it has it. Errors: Refused with docker's own words."""
+    docker = [client, *(("--host", host) if host else ())]
+    there = subprocess.run(
+        [*docker, "image", "inspect", "--format", "{{.Id}}", base.reference],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if there.stdout.strip() == base.digest:
+        return
+    with subprocess.Popen(
+        [*docker, "load", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            write(base, process.stdin)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass  # Docker ended before it had read all; it says why.
+        told = process.stdout.read().decode(errors="replace").strip()
+    if process.returncode:
+        raise Refused(f"docker load {base.reference}: {told}", where=host)
+
+
+def write(base: Base, out: IO[bytes]) -> None:
+    """Write the archive that `docker load` reads."""
+    names = [f"{layer.sha256}.tar" for layer in base.layers]
+    configuration = f"{base.digest[7:]}.json"
+    manifest = json.dumps([{"Config": configuration, "RepoTags": [base.reference], "Layers": names}]).encode()
+    with tarfile.open(fileobj=out, mode="w|", bufsize=_CHUNK) as archive:
+        for name, layer in zip(names, base.layers, strict=True):
+            entry = tarfile.TarInfo(name)
+            entry.size = layer.path.stat().st_size
+            with layer.path.open("rb") as file:
+                archive.addfile(entry, file)
+        for name, data in ((configuration, base.configuration), ("manifest.json", manifest)):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+
+
+def add(archive: tarfile.TarFile, name: str, data: bytes, *, mode: int = 0o644) -> None:
+    """Put one file of root's into a layer."""
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(data), mode
+    archive.addfile(entry, io.BytesIO(data))
+
+
+def owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A filter for files that came from a user's folder."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry

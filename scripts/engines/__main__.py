@@ -1,0 +1,30 @@
+"""`python -m scripts.engines COUNT COMMAND…`: runs a command beside nodes of its own, and ends them after it.
+
+The command finds engine 1 in DOCKER_HOST, and the ssh configuration of all nodes in HALLMARK_SSH_CONFIG.
+"""
+
+import os
+import subprocess
+import sys
+
+from recipe.errors import HallmarkError
+from scripts.engines.group import running
+
+
+def main(words: list[str]) -> int:
+    """Run the command; returns its exit status."""
+    if len(words) < 2 or not words[0].isdigit():
+        print("engines: write COUNT COMMAND…", file=sys.stderr)
+        return 1
+    try:
+        with running(int(words[0])) as group:
+            names = {"DOCKER_HOST": group.engines[0].host, "HALLMARK_SSH_CONFIG": str(group.config)}
+            return subprocess.run(words[1:], check=False, env={**os.environ, **names}).returncode
+    except HallmarkError as error:
+        print(f"engines: {error}", file=sys.stderr)
+        return int(error.exit)
+    except KeyboardInterrupt:
+        return 130
+
+
+raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,62 @@
+"""What tests with real container engines share: engines behind SSH, and the base images on the first one.
+
+Everything is made once a session and only when a test asks for it. Such tests are marked `docker`.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from recipe.errors import Refused
+from scripts.bases import archive, vllm
+from scripts.engines import emulation
+from scripts.engines.engine import Engine
+from scripts.engines.group import Group, running
+
+
+@contextmanager
+def possible() -> Iterator[None]:
+    """Skip what this machine cannot do, such as starting engines without being root; in CI it is a failure."""
+    try:
+        yield
+    except Refused as error:
+        if "CI" in os.environ:
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def nodes() -> Iterator[Group]:
+    """Two engines, each behind an sshd of its own; ended after the last test."""
+    with ExitStack() as stack:
+        with possible():
+            group = stack.enter_context(running(2))
+        yield group
+
+
+@pytest.fixture(scope="session")
+def engine(nodes: Group) -> Engine:
+    """The engine that images are built on."""
+    return nodes.engines[0]
+
+
+@pytest.fixture(scope="session")
+def cpu_base(engine: Engine) -> archive.Base:
+    """vLLM for the CPU, on `engine`."""
+    with possible():
+        base = vllm.cpu()
+    archive.load(base, engine.client, engine.host)
+    return base
+
+
+@pytest.fixture(scope="session")
+def arm64_base(engine: Engine) -> Iterator[archive.Base]:
+    """The sources of vLLM 0.33.0 on arm64, on `engine`, with an emulator to build on it."""
+    with ExitStack() as stack:
+        with possible():
+            stack.enter_context(emulation.arm64())
+            base = vllm.arm64()
+        archive.load(base, engine.client, engine.host)
+        yield base

@@ -1,0 +1,248 @@
+"""What is said when a build fails, and what is done with the image when it does not; with a stand-in for docker."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from launch.cli.context import Context
+from launch.cli.image import image
+from recipe.config.paths import CHECKOUT
+from recipe.errors import Exit, HallmarkError
+from recipe.image.build import failure
+from recipe.image.engine import Done
+from recipe.image.plan import Build
+from tests.recipe.image.docker import BUILT, StandInDocker
+
+CASES = sorted((CHECKOUT / "tests/cases/image").glob("*.yaml"))
+BASE = "localhost/base:1"
+BASE_LAYER, PATCH_LAYER = "sha256:" + "1" * 64, "sha256:" + "2" * 64
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_failed_build_says(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    case = yaml.safe_load(path.read_text())
+    build = Build("p", "hallmark:p", BASE, "linux/arm64", {}, "", 0)
+    error = failure(Done(1, tuple(case["log"].splitlines())), build)
+    assert [str(problem) for problem in error.problems] == case["says"]
+    assert int(error.exit) == case["exit"]
+
+
+class Machine:
+    """The profile cpu-dev, a stand-in for docker that has the base and builds well, and the command."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.docker = StandInDocker(folder / "bin")
+        monkeypatch.setenv("HALLMARK_DOCKER", str(self.docker.program))
+        monkeypatch.setenv("HALLMARK_CACHE", str(folder / "cache"))
+        monkeypatch.delenv("DOCKER_HOST", raising=False)
+        self.tag, self.labels = self.dry_run()
+
+    def dry_run(self) -> tuple[str, dict[str, str]]:
+        document = json.loads(self.run("--dry-run", json=True).stdout)
+        labels = {**document["labels"], "dev.hallmark.base": "sha256:" + "b" * 64}
+        return document["image"], labels
+
+    def has(self, reference: str, digest: str = BUILT, **other: Any) -> None:
+        """The engine has this image, by default the one that is to be built."""
+        document = {
+            "Id": digest,
+            "RepoDigests": [],
+            "Architecture": "amd64",
+            "Created": "2026-01-01T00:00:00.123456789Z",
+            "Config": {"Labels": self.labels},
+            "RootFS": {"Layers": [BASE_LAYER, PATCH_LAYER]},
+            **other,
+        }
+        self.docker.answer(f"image inspect -- {reference}", out=json.dumps([document]))
+
+    def has_base(self, **other: Any) -> None:
+        base = {"Config": {}, "RootFS": {"Layers": [BASE_LAYER]}, **other}
+        self.has(BASE, "sha256:" + "b" * 64, **base)
+
+    def answers(self) -> None:
+        self.docker.answer("version", out="20.10.24\n")
+
+    def has_no(self, reference: str) -> None:
+        self.docker.answer(f"image inspect -- {reference}", 1, err=f"Error: No such image: {reference}\n")
+
+    def run(self, *more: str, json: bool = False) -> Result:
+        arguments = ["cpu-dev", "--base", BASE, *more]
+        return CliRunner().invoke(image, arguments, obj=Context(CHECKOUT, json), catch_exceptions=True)
+
+    def refused(self, *more: str) -> HallmarkError:
+        error = self.run(*more).exception
+        assert isinstance(error, HallmarkError), repr(error)
+        return error
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path, monkeypatch)
+
+
+def test_a_dry_run_prints_the_dockerfile_and_asks_no_engine(machine: Machine) -> None:
+    assert machine.run("--dry-run").stdout.startswith("# Made by `hallmark image cpu-dev`")
+    assert not (machine.docker.folder / "calls").exists()
+
+
+def test_an_engine_that_does_not_run_is_named(machine: Machine) -> None:
+    machine.docker.answer(
+        "version", 1, err="Cannot connect to the Docker daemon at unix:///x.sock. Is the docker daemon running?\n"
+    )
+    error = machine.refused()
+    assert error.exit == Exit.UNREACHABLE
+    assert str(error).startswith("no engine answers at unix:///x.sock — start it, or name another one with DOCKER_HOST")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        'error during connect: Get "http://foo:2375/v1.50/version": dial tcp: lookup foo: no such host',
+        "unable to parse docker host `:::`",
+        'Failed to initialize: unable to resolve docker endpoint: context "nope": context not found',
+    ],
+)
+def test_a_wrong_docker_host_is_named_with_dockers_own_words(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "foo")
+    machine.docker.answer("version", 1, err=f"{words}\n")
+    error = machine.refused()
+    assert error.exit == Exit.UNREACHABLE
+    assert str(error).startswith(f"DOCKER_HOST=foo: the engine cannot be reached: {words} — name another one")
+
+
+def test_b8_a_base_of_another_architecture_is_refused_before_anything_is_built(machine: Machine) -> None:
+    machine.answers()
+    machine.has_base(Architecture="arm64")
+    assert str(machine.refused()) == (
+        f"--base: the base image {BASE} is for arm64, the profile's hardware is amd64 — name an image for linux/amd64"
+    )
+    assert not any(call.startswith("build ") for call in machine.docker.calls())
+
+
+def test_a_base_that_cannot_be_pulled_is_named_with_the_registrys_words(machine: Machine) -> None:
+    machine.answers()
+    machine.has_no(BASE)
+    machine.docker.answer("pull", 1, err="Error response from daemon: manifest for localhost/base:1 not found\n")
+    error = machine.refused()
+    assert error.exit == Exit.UNREACHABLE
+    assert "cannot be pulled: Error response from daemon: manifest for localhost/base:1 not found" in str(error)
+
+
+def test_b8_a_base_without_this_architecture_in_the_registry_is_said(machine: Machine) -> None:
+    machine.answers()
+    machine.has_no(BASE)
+    machine.docker.answer("pull", 1, err="no matching manifest for linux/amd64 in the manifest list entries\n")
+    assert str(machine.refused()).startswith(f"--base: the base image {BASE} is not there for linux/amd64")
+
+
+def built(machine: Machine) -> None:
+    machine.answers()
+    machine.has_base()
+    machine.docker.answer("build")
+    machine.docker.answer("tag")
+
+
+def test_the_tag_is_set_when_the_image_was_looked_at(machine: Machine) -> None:
+    built(machine)
+    machine.has_no(machine.tag)
+    machine.has(BUILT)
+    result = machine.run(json=True)
+    document = json.loads(result.stdout)
+    assert (document["image"], document["config_digest"], document["manifest_digest"]) == (machine.tag, BUILT, None)
+    assert machine.docker.calls()[-1].endswith(f" {machine.tag}")
+
+
+def test_the_command_is_shown_as_it_is_run(machine: Machine) -> None:
+    built(machine)
+    machine.has_no(machine.tag)
+    machine.has(BUILT)
+    shown = machine.run(json=True).stderr
+    call = next(call for call in machine.docker.calls() if call.startswith("build "))
+    assert f"+ DOCKER_BUILDKIT=1 {machine.docker.program} {call}\n" in shown
+
+
+def test_a_rebuild_of_the_same_files_keeps_the_image_that_has_the_tag(machine: Machine) -> None:
+    built(machine)
+    older = "sha256:" + "0" * 64
+    machine.has(machine.tag, older)
+    machine.has(BUILT)
+    assert json.loads(machine.run(json=True).stdout)["config_digest"] == older
+    assert not any(call.startswith("tag") for call in machine.docker.calls())
+
+
+def test_a_tag_of_another_image_is_not_moved(machine: Machine) -> None:
+    built(machine)
+    older = "sha256:" + "0" * 64
+    machine.has(machine.tag, older, Config={"Labels": {**machine.labels, "dev.hallmark.base": "sha256:other"}})
+    machine.has(BUILT)
+    error = machine.refused()
+    assert error.exit == Exit.NOT_DONE
+    assert f"{machine.tag}: is another image already ({older})" in str(error)
+    assert "their dev.hallmark.base differ" in str(error)
+    assert not any(call.startswith("tag") for call in machine.docker.calls())
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"Architecture": "arm64"}, "the image is for arm64, the profile's hardware is amd64"),
+        ({"RootFS": {"Layers": [PATCH_LAYER]}}, f"does not begin with the layers of {BASE}"),
+        ({"Config": {"Labels": {}}}, "lacks the labels org.opencontainers.image.title, "),
+    ],
+)
+def test_an_image_that_is_not_what_was_planned_gets_no_tag(machine: Machine, other: dict[str, Any], says: str) -> None:
+    built(machine)
+    machine.has_no(machine.tag)
+    machine.has(BUILT, **other)
+    error = machine.refused()
+    assert (error.exit, says in str(error)) == (Exit.MISMATCH, True), error
+    assert not any(call.startswith("tag") for call in machine.docker.calls())
+
+
+PUSHED = "sha256:" + "d" * 64
+
+
+def pushed(machine: Machine, status: int, out: str) -> None:
+    built(machine)
+    machine.tag = machine.tag.replace("hallmark:", "127.0.0.1:5000/h:")
+    machine.has_no(machine.tag)
+    machine.has(BUILT)
+    machine.docker.answer("push", status, out=out)
+
+
+def test_what_was_pushed_is_asked_for_by_its_digest(machine: Machine) -> None:
+    pushed(machine, 0, f"cpu-dev: digest: {PUSHED} size: 948\n")
+    machine.docker.answer("pull")
+    result = machine.run("--push", "127.0.0.1:5000/h", json=True)
+    assert json.loads(result.stdout)["manifest_digest"] == PUSHED
+    assert machine.docker.calls()[-1] == f"pull --quiet 127.0.0.1:5000/h@{PUSHED}"
+
+
+@pytest.mark.parametrize(
+    ("status", "out"), [(1, "Preparing\ndenied: requested access to the resource is denied\n"), (0, "denied: quota\n")]
+)
+def test_b2_a_push_that_was_denied_or_gave_no_digest_is_an_error(machine: Machine, status: int, out: str) -> None:
+    pushed(machine, status, out)
+    error = machine.refused("--push", "127.0.0.1:5000/h")
+    assert (error.exit, "denied" in str(error)) == (Exit.UNREACHABLE, True)
+
+
+def test_a_fork_has_no_image_of_ours() -> None:
+    error = CliRunner().invoke(image, ["gb10-nvfp4-original"], obj=Context(CHECKOUT, False)).exception
+    assert isinstance(error, HallmarkError)
+    assert error.exit == Exit.NOT_DONE
+    assert "runs the fork 'aidendle94-sparkrun-ds4', which is launched as it is and takes no patches" in str(error)
+
+
+def test_a_profile_without_a_base_asks_for_one(tmp_path: Path) -> None:
+    text = (CHECKOUT / "configs/profiles/cpu-dev.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text("".join(line for line in text.splitlines(True) if not line.startswith("base:")))
+    error = CliRunner().invoke(image, [str(tmp_path / "mine.yaml")], obj=Context(CHECKOUT, False)).exception
+    assert "base: mine names no base image — add it, or give --base REF" in str(error)

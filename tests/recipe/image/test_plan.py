@@ -1,0 +1,94 @@
+"""What is built: Dockerfile, labels, tag, and docker's command line."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from recipe.applier.patchset import PatchSet
+from recipe.errors import HallmarkError
+from recipe.image.client import Client
+from recipe.image.inspect import Image
+from recipe.image.plan import Build, build_argv, build_environment, plan, quoted, tag
+
+PATCHSET = PatchSet({"schema": 1, "vllm": "0.33.0", "patches": [{"id": "one"}, {"id": "two"}], "baseline": {}})
+BASE = Image("sha256:" + "b" * 64, "sha256:" + "c" * 64, "arm64", 1767225600, {}, ("sha256:l",), {})
+
+
+def planned(base: Image | None = BASE, reference: str = "vllm/vllm-openai:v0.33.0") -> Build:
+    return plan("gb10-nvfp4", PATCHSET, "arm64", reference, base, "hallmark")
+
+
+def test_the_tag_names_profile_release_and_patch_set() -> None:
+    assert planned().tag == f"hallmark:gb10-nvfp4-0.33.0-{PATCHSET.sha256[:8]}"
+
+
+def test_a_local_version_makes_a_tag_that_a_registry_takes() -> None:
+    made = tag("host:5000/a", "p", "0.23.1rc1.dev748+g1a2b", "0123456789")
+    assert made == "host:5000/a:p-0.23.1rc1.dev748_g1a2b-01234567"
+
+
+def test_labels_say_what_is_in_the_image() -> None:
+    assert planned().labels == {
+        "org.opencontainers.image.title": "vLLM 0.33.0 for gb10-nvfp4",
+        "org.opencontainers.image.version": f"0.33.0-{PATCHSET.sha256[:8]}",
+        "org.opencontainers.image.base.name": "vllm/vllm-openai:v0.33.0",
+        "org.opencontainers.image.base.digest": "sha256:" + "c" * 64,
+        "dev.hallmark.profile": "gb10-nvfp4",
+        "dev.hallmark.vllm": "0.33.0",
+        "dev.hallmark.patchset": PATCHSET.sha256,
+        "dev.hallmark.patches": "one,two",
+        "dev.hallmark.base": "sha256:" + "b" * 64,
+    }
+
+
+def test_without_an_engine_the_digests_of_the_base_are_left_out() -> None:
+    assert {key for key in planned().labels if key not in planned(None).labels} == {
+        "org.opencontainers.image.base.digest",
+        "dev.hallmark.base",
+    }
+
+
+def test_the_dockerfile_needs_nothing_newer_than_docker_20_10() -> None:
+    text = planned().dockerfile
+    assert "syntax=" not in text and "<<" not in text and "--link" not in text
+    assert re.findall(r"^[A-Z]+", text, re.MULTILINE) == ["FROM", "ARG", "RUN", "LABEL"]
+
+
+def test_every_mount_of_the_patch_step_is_below_dev() -> None:
+    targets = re.findall(r"target=(\S+)", planned().dockerfile)
+    assert targets and all(target.startswith("/dev/") for target in targets)
+
+
+def test_every_label_is_one_word_of_the_dockerfile() -> None:
+    assert quoted('a "b" $c \\') == r'"a \"b\" \$c \\"'
+    lines = planned().dockerfile.partition("LABEL \\\n")[2].splitlines()
+    assert len(lines) == len(planned().labels)
+    assert [line.endswith("\\") for line in lines] == [True] * (len(lines) - 1) + [False]
+
+
+@pytest.mark.parametrize("reference", ["a b", "a\nRUN x", "--platform=x", "", "$BASE"])
+def test_what_is_no_reference_cannot_get_into_the_dockerfile(reference: str) -> None:
+    with pytest.raises(HallmarkError, match="is not an image reference — write for example repository:tag"):
+        planned(reference=reference)
+
+
+def test_a_client_with_buildkit_built_in_is_told_so() -> None:
+    client = Client("/usr/bin/docker", buildx=False)
+    assert build_environment(client) == {"DOCKER_BUILDKIT": "1"}
+    assert " ".join(build_argv(planned(), client, Path("/c"), Path("/id"))) == (
+        "/usr/bin/docker build --progress=plain --platform linux/arm64 --network=none"
+        " --build-arg SOURCE_DATE_EPOCH=1767225600 --iidfile /id --file /c/Dockerfile /c"
+    )
+
+
+def test_buildx_loads_the_image_and_adds_no_attestation() -> None:
+    client = Client("docker", buildx=True)
+    assert build_environment(client) == {"BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
+    assert " ".join(build_argv(planned(), client, Path("/c"), Path("/id"))[:4]) == "docker buildx build --load"
+
+
+def test_no_tag_is_given_to_the_build_because_the_result_is_looked_at_first() -> None:
+    for buildx in (True, False):
+        argv = build_argv(planned(), Client("docker", buildx), Path("/c"), Path("/id"))
+        assert not {"-t", "--tag"} & set(argv)
