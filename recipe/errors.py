@@ -40,7 +40,10 @@ class HallmarkError(Exception):
         self.problems: tuple[Problem, ...] = (Problem(message, where, hint),)
         # What a command had measured until then, for --json: gates, steps.
         self.details: dict[str, Any] = {}
-        super().__init__(str(self.problems[0]))
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
 
 
 class ConfigError(HallmarkError):
@@ -49,7 +52,7 @@ class ConfigError(HallmarkError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         self.details = {}
-        Exception.__init__(self, "\n".join(str(problem) for problem in self.problems))
+        Exception.__init__(self, str(self))
 
 
 class Refused(HallmarkError):
