@@ -30,6 +30,12 @@ def _record(root: Path, dist_info: str, files: Mapping[str, bytes]) -> None:
     (root / dist_info / "RECORD").write_text("".join(rows) + f"{dist_info}/RECORD,,\n", encoding="utf-8", newline="")
 
 
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody pulls the plug here, so the time for it can be saved."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Makes a site-packages folder: `site({path: bytes})` installs the files as vLLM 0.33.0, `others` as that

@@ -25,12 +25,6 @@ class Killed(BaseException):
     """Nothing that the applier handles: the process is gone."""
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody pulls the plug here, so the time for it can be saved."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 @contextmanager
 def failing(at: int, error: BaseException, *, dead: bool = False) -> Iterator[list[str]]:
     """Let the call number `at` (from 0) to the system fail; with `dead` all later ones too. Yields the calls."""

@@ -161,7 +161,7 @@ def test_a_statement_is_inserted_beside_the_one_that_is_meant_or_the_edit_is_ref
     chosen=st.lists(st.tuples(st.sampled_from(FILES), st.integers(0, 10_000)), min_size=1, max_size=6),
     overlays=st.sets(st.sampled_from(["vllm/new.py", "vllm/new/deep/one.py", "vllm/new/deep/two.py"])),
 )
-@quick
+@settings(quick, max_examples=15)
 def test_applying_twice_changes_nothing_and_undoing_brings_everything_back(
     chosen: list[tuple[str, int]],
     overlays: set[str],
