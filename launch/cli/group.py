@@ -9,7 +9,7 @@ import click
 
 from launch.cli.context import Context
 from launch.ledger.work import work
-from recipe.errors import Exit, HallmarkError
+from recipe.errors import Exit, HallmarkError, Refused
 
 
 @click.command()
@@ -106,9 +106,11 @@ def stop(context: Context, cluster: str) -> None:
     """Stop all ranks of CLUSTER. Stopping what does not run changes nothing."""
     from launch.ledger.launch import stop as halt
 
-    stopped = halt(work(context.home, cluster, context.say))
+    opened = work(context.home, cluster, context.say)
+    with _interruptible():
+        stopped = halt(opened)
     done = f"stopped revision {', '.join(map(str, stopped))}" if stopped else "nothing to do: nothing runs"
-    context.emit({"cluster": cluster, "stopped": stopped}, lambda: done)
+    context.emit({"cluster": opened.cluster.name, "stopped": stopped}, lambda: done)
 
 
 @click.command()
@@ -165,14 +167,20 @@ def _launched(outcome: object) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: with the old group back."""
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: with the old group back.
+
+    Under nohup SIGHUP stays ignored. Errors: Refused for an interruption of what needs no restoring.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    ends = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in ends}
     try:
         yield
+    except KeyboardInterrupt:
+        raise Refused("interrupted", hint="`hallmark status` says what runs") from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -8,7 +8,7 @@ import click
 
 from launch.cli.context import Context
 from recipe.config import paths
-from recipe.errors import Exit, HallmarkError
+from recipe.errors import Exit, HallmarkError, Refused
 
 # name → (module, function, one line for --help). Modules are imported only when their command runs, so that
 # the command starts in a fraction of a second.
@@ -29,10 +29,14 @@ COMMANDS = {
     "certify": ("group", "certify", "run the full gates on the running group and sign the result"),
     "rollback": ("group", "rollback", "launch an earlier certified revision"),
     "history": ("group", "history", "the revisions of a cluster"),
-    "lock": ("lock", "lock", "who holds a cluster's lock; break it"),
+    "lock": ("lock", "lock", "who holds a cluster's lock"),
     "certificate": ("certificate", "certificate", "what was certified, and whether it is true"),
     "key": ("key", "key", "signing keys and whose word counts"),
 }
+
+
+# What a shell calls the end by Ctrl-C.
+_INTERRUPTED = 130
 
 
 class Lazy(click.Group):
@@ -90,9 +94,13 @@ def main() -> None:
     except click.ClickException as error:
         status = context.fail(HallmarkError(error.format_message(), hint="see hallmark --help"))
     except (KeyboardInterrupt, click.Abort):
-        context.say("hallmark: interrupted")
-        status = 130
+        context.fail(HallmarkError("interrupted"))
+        status = _INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = int(Exit.OK)
+    except OSError as error:
+        # A full disk, a folder that may not be written: whatever changes something has put it right before.
+        where = str(error.filename) if error.filename else None
+        status = context.fail(Refused(f"not done: {error.strerror or error}", where=where))
     raise SystemExit(status)

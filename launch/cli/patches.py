@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from launch.cli.context import Context
-from recipe.applier import commit
-from recipe.applier import plan as planning
+from recipe.applier import commit, states
+from recipe.applier.plan import plan as decide
 from recipe.applier.tree import Tree
 from recipe.catalogue import target
 from recipe.catalogue.compile import compile_profile
@@ -32,11 +32,13 @@ def plan(
     distribution = load_hardware(context.home, loaded.value.hardware).value.distribution
     with target.translated():
         sources = target.sources(loaded, distribution, folder=folder, wheel=file, version=version)
-        planned = planning.plan(sources, compile_profile(loaded, target.release(sources)))
-    problems = planning.refusal(planned.problems())
+        planned = decide(sources, compile_profile(loaded, target.release(sources)))
+    problems = states.refusal(planned.problems())
 
     def text() -> str:
         if diff:
+            for line in problems:
+                context.say(line)
             from recipe.catalogue.diff import unified
 
             return unified(planned).rstrip("\n")
@@ -56,7 +58,7 @@ def apply(context: Context, profile: str, folder: Path) -> None:
     with target.translated():
         tree = Tree(target.site_packages(folder))
         with commit.locked(tree):
-            planned = planning.plan(tree, compile_profile(loaded))
+            planned = decide(tree, compile_profile(loaded))
             problems = planned.problems()
             if problems:
                 raise target.drifted(problems)
@@ -112,7 +114,7 @@ class _Wrong(Mismatch):
         self.problems = tuple(Problem(reason) for reason in reasons)
 
 
-def _states(profile: str, planned: planning.Plan, problems: list[str]) -> list[str]:
+def _states(profile: str, planned: states.Plan, problems: list[str]) -> list[str]:
     width = max((len(patch.id) for patch in planned.patches), default=0)
     lines = [f"{profile} on vLLM {planned.patchset.vllm}, patch set {planned.patchset.sha256[:8]}"]
     lines += [f"  {patch.id:{width}}  {patch.state}" for patch in planned.patches]

@@ -29,5 +29,8 @@ class Engine(Protocol):
     def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
         """By rank, in what the running one differs from its plan; empty for a rank that does not run."""
 
+    def groups(self, owner: str) -> set[str]:
+        """The marks that begin with `owner` and of which something runs."""
+
     def stop(self, group: str, patience: float) -> None:
         """Ask all ranks to end, then end them; returns when nothing with this mark is left."""

@@ -22,7 +22,8 @@ MARK = "HALLMARK_GROUP"
 RANK = "HALLMARK_RANK"
 # What a process needs to know of its user; everything else that a rank sees is written in the plan.
 _FROM_HOST = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
-_POLL = 0.05
+_POLL = 0.02
+_BLINK = 0.001
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class ProcessEngine:
             self._started.append(_spawn(at_home(rank, str(Path.home())), group, logs / f"{rank.name}.log"))
 
     def ranks(self, plan: GroupPlan, group: str) -> list[RankState]:
-        found = [process for process in marked() if process.group == group]
+        found = _of(group)
         states = []
         for rank in plan.ranks:
             own = [process for process in found if process.rank == rank.rank]
@@ -68,25 +69,33 @@ class ProcessEngine:
                     found[rank.rank].append(f"{name} is {running.get(name)!r}, planned was {value!r}")
         return found
 
+    def groups(self, owner: str) -> set[str]:
+        return {process.group for process in marked(owner)}
+
     def stop(self, group: str, patience: float) -> None:
-        for process in _of(group):
-            if process.main:
-                _signal(process, signal.SIGTERM)
+        asked: set[int] = set()
         deadline = time.monotonic() + patience
-        while left := _of(group):
+        # Seen twice, because the mark of a child that begins a program just now cannot be read for a moment.
+        seen_empty = 0
+        while seen_empty < 2:
+            left = _of(group)
+            seen_empty = 0 if left else seen_empty + 1
             # Children whose main process is gone have nobody left to tell them.
             ranks_with_main = {process.rank for process in left if process.main}
             expired = time.monotonic() > deadline
             for process in left:
                 if expired or process.rank not in ranks_with_main:
                     _signal(process, signal.SIGKILL)
+                elif process.main and process.pid not in asked:
+                    asked.add(process.pid)
+                    _signal(process, signal.SIGTERM)
             if time.monotonic() > deadline + 10:
                 pids = ", ".join(str(process.pid) for process in left)
                 raise NeedsOperator(f"processes {pids} of {group} cannot be ended", hint="see what holds them")
             time.sleep(_POLL)
 
 
-def marked(prefix: str = "") -> list[Process]:
+def marked(prefix: str) -> list[Process]:
     """Every process of this machine whose mark begins with `prefix`; zombies do not count."""
     return [process for process in _scan() if process.group.startswith(prefix)]
 
@@ -127,7 +136,7 @@ def _spawn(rank: RankPlan, group: str, log: Path) -> subprocess.Popen[bytes]:
     _keep(log)
     with log.open("xb") as output:
         try:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 rank.argv,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -138,6 +147,10 @@ def _spawn(rank: RankPlan, group: str, log: Path) -> subprocess.Popen[bytes]:
             )
         except OSError as error:
             raise Refused(f"rank {rank.rank} ({rank.name}) cannot be started: {error}") from None
+    # The kernel shows the environment of a new program a moment after Popen returns; until then it looks dead.
+    while process.poll() is None and MARK not in _environment(process.pid):
+        time.sleep(_BLINK)
+    return process
 
 
 def _keep(log: Path) -> None:

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from recipe.errors import HallmarkError
+from launch.plan.group import GroupPlan
+from recipe.errors import HallmarkError, Problem
 
 
 def resolve(reference: str) -> str:
@@ -21,3 +22,14 @@ def resolve(reference: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         hint = "put one line into that file"
         raise HallmarkError(f"the secret {reference} cannot be read: {error}", hint=hint) from None
+
+
+def missing(plan: GroupPlan) -> list[Problem]:
+    """References of the plan that name nothing here."""
+    found: list[Problem] = []
+    for reference in sorted({reference for rank in plan.ranks for reference in rank.secrets.values()}):
+        try:
+            resolve(reference)
+        except HallmarkError as error:
+            found.extend(error.problems)
+    return found

@@ -1,4 +1,4 @@
-"""The journal of a cluster: append-only lines, each holding the hash of the one before it.
+"""The journal of a cluster: append-only lines, each holding its own hash and that of the line before it.
 
 It is written before each act, so that whoever comes after a crash knows how far the last one can have come.
 """
@@ -6,13 +6,14 @@ It is written before each act, so that whoever comes after a crash knows how far
 import hashlib
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from recipe.errors import Mismatch
+from recipe.errors import Mismatch, Refused
 
 _NOTHING = "0" * 64
 
@@ -32,7 +33,8 @@ class Event(StrEnum):
 
 @dataclass(frozen=True)
 class Entry:
-    """One line. `at` is UTC in ISO 8601; `operation` is the number of the INTENT that it belongs to."""
+    """One line. `at` is UTC in ISO 8601; `operation` is the number of the INTENT that it belongs to; `prev` and
+    `sha256` are hex, over the line's text without its own."""
 
     seq: int
     prev: str
@@ -42,8 +44,12 @@ class Entry:
     revision: int
     data: dict[str, Any]
 
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(_json(asdict(self))).hexdigest()
+
     def line(self) -> bytes:
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode() + b"\n"
+        return _json(asdict(self) | {"sha256": self.sha256}) + b"\n"
 
 
 class Journal:
@@ -61,33 +67,45 @@ class Journal:
             if entry.prev != self._last or entry.seq != number:
                 raise self._damaged(number, "does not follow the line before it")
             self.entries.append(entry)
-            self._last = hashlib.sha256(line).hexdigest()
+            self._last = entry.sha256
 
     def append(self, event: Event, revision: int, operation: int | None = None, **data: Any) -> Entry:
-        """Write one entry durably; without `operation` it begins one of its own."""
+        """Write one entry durably; without `operation` it begins one of its own.
+
+        Errors: Refused when it cannot be written; it did not take effect then.
+        """
         seq = len(self.entries) + 1
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         entry = Entry(seq, self._last, at, operation or seq, event, revision, data)
         line = entry.line()
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            os.ftruncate(handle, self._size)
-            os.lseek(handle, self._size, os.SEEK_SET)
-            os.write(handle, line)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+                file.truncate(self._size)
+                file.seek(self._size)
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                os.truncate(self.path, self._size)
+            raise Refused(
+                f"the journal cannot be written: {error.strerror}", where=str(self.path), hint="mend that first"
+            ) from None
         self._size += len(line)
-        self._last = hashlib.sha256(line).hexdigest()
+        self._last = entry.sha256
         self.entries.append(entry)
         return entry
 
     def _read(self, line: bytes, number: int) -> Entry:
         try:
             values = json.loads(line)
-            return Entry(**{**values, "event": Event(values["event"])})
-        except (ValueError, TypeError, KeyError):
+            claimed = values.pop("sha256")
+            entry = Entry(**{**values, "event": Event(values["event"])})
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise self._damaged(number, "is not an entry") from None
+        if entry.sha256 != claimed:
+            raise self._damaged(number, "is not what was written")
+        return entry
 
     def _damaged(self, number: int, what: str) -> Mismatch:
         return Mismatch(
@@ -95,3 +113,7 @@ class Journal:
             where=f"{self.path}:{number}",
             hint="compare it with a copy; nothing is done on a history that cannot be trusted",
         )
+
+
+def _json(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()

@@ -1,27 +1,33 @@
 """Waiting for a group: all ranks alive, and a batch of real completions came back."""
 
 import re
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 from launch.engines.base import Engine
+from launch.nodes.variables import number
 from launch.plan.group import GroupPlan
 from recipe.errors import Refused
 
-Probe = Callable[[], str | None]
-"""Asks the group for completions; None when it answers, else what was missing."""
+Probe = Callable[[float], str | None]
+"""Asks the group for completions within so many seconds; None when they came back, else what was missing."""
 
-_POLL = 0.1
+_POLL = 0.05
 _TELL_EVERY = 5.0
 # vLLM's own default for how long an engine may take to come up.
 _READY_SECONDS = 600
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_ERROR = re.compile(r"\b\w*(?:Error|Exception)\b|\berror:")
+# The head's last line is about its own children; the cause stands above it.
+_ELSEWHERE = re.compile(r"[Ss]ee root cause above")
 
 
 def ready_seconds(plan: GroupPlan) -> float:
     """How long the ranks may take: VLLM_ENGINE_READY_TIMEOUT_S of the plan, which vLLM itself obeys too."""
-    return float(plan.ranks[0].env.get("VLLM_ENGINE_READY_TIMEOUT_S", _READY_SECONDS))
+    return number(plan.ranks[0].env, "VLLM_ENGINE_READY_TIMEOUT_S", _READY_SECONDS)
 
 
 def wait_until_ready(
@@ -31,25 +37,45 @@ def wait_until_ready(
 
     Errors: Refused when a rank ends before that, or when the time is over; with the end of the log that tells why.
     """
-    began = time.monotonic()
-    told = began
+    began = told = time.monotonic()
+    limit = ready_seconds(plan)
+    missing: str | None = "completions do not come back"
+    asked: Future[str | None] | None = None
     while True:
         for rank in engine.ranks(plan, group):
             if not rank.alive:
-                raise Refused(f"rank {rank.rank} ({rank.name}) ended while it started{_why(plan, logs)}")
-        missing = probe()
-        if missing is None:
-            return
+                raise Refused(f"rank {rank.rank} ({rank.name}) ended while it started{_why(logs, [rank.name])}")
+        if asked is not None and asked.done():
+            missing = asked.result()
+            if missing is None:
+                return
+            asked = None
         now = time.monotonic()
-        if now - began > ready_seconds(plan):
+        if now - began > limit:
+            names = [rank.name for rank in plan.ranks]
             raise Refused(
-                f"the group did not answer within {ready_seconds(plan):.0f} s: {missing}{_why(plan, logs)}",
+                f"the group did not answer within {limit:g} s: {missing}{_why(logs, names)}",
                 hint="set VLLM_ENGINE_READY_TIMEOUT_S in the profile's env if it needs longer",
             )
         if now - told > _TELL_EVERY:
             told = now
             say(f"  {now - began:.0f} s, waiting: {last_line(logs / f'{plan.ranks[0].name}.log')}")
+        asked = asked or _ask(probe, began + limit - now)
         time.sleep(_POLL)
+
+
+def _ask(probe: Probe, seconds: float) -> Future[str | None]:
+    """Ask in a thread: an answer may take minutes, and a rank that ends or a Ctrl-C must not wait for it."""
+    asked: Future[str | None] = Future()
+
+    def ask() -> None:
+        try:
+            asked.set_result(probe(seconds))
+        except Exception as error:
+            asked.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    return asked
 
 
 def last_line(log: Path) -> str:
@@ -58,12 +84,14 @@ def last_line(log: Path) -> str:
     return lines[-1].strip()[:150] if lines else "nothing in the log yet"
 
 
-def _why(plan: GroupPlan, logs: Path) -> str:
-    for rank in plan.ranks:
-        log = logs / f"{rank.name}.log"
-        errors = [line.strip() for line in _tail(log) if re.search(r"\b\w*(Error|error:|Exception)\b", line)]
+def _why(logs: Path, names: list[str]) -> str:
+    for name in names:
+        log = logs / f"{name}.log"
+        errors = [line.strip() for line in _tail(log) if _ERROR.search(line) and not _ELSEWHERE.search(line)]
         if errors:
             return f"\n  {errors[-1][:400]}\n  ({log})"
+    if len(names) == 1:
+        return f"\n  {last_line(log)}\n  ({log})"
     return f" (logs in {logs})"
 
 

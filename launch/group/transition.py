@@ -5,6 +5,7 @@ Each event is journalled before the act that follows it, so that `recover` can f
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from recipe.errors import HallmarkError, NeedsOperator, Refused
 
 # vLLM gives its workers 5 s, then 4 s after SIGTERM; a headless rank was seen to take 11.
 STOP_SECONDS = 30.0
+# A group that answered before is warm: what takes longer than this is no answer.
+WARM_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ def switch(
 ) -> float | None:
     """Bring up `new` in place of `old`; returns for how many seconds nothing answered (None without an old group).
 
-    `stage` prepares what `new` needs while `old` still serves; `trial` gives the reasons against `new`.
+    `stage` journals the INTENT and prepares what `new` needs while `old` still serves; `trial` gives the reasons
+    against `new`.
     Errors: Refused when `new` is not taken and what was before holds again; NeedsOperator when it does not.
     """
     try:
@@ -58,6 +62,8 @@ def switch(
             stage()
     except BaseException as error:
         ways.record(Event.RESTORED, reason=_reason(error))
+        if isinstance(error, (KeyboardInterrupt, OSError)):
+            raise Refused(f"revision {new.revision} was not taken: {_reason(error)} — nothing was touched") from None
         raise
     silent_since = time.monotonic()
     try:
@@ -76,7 +82,7 @@ def switch(
         ways.record(Event.COMMITTED)
     except BaseException as error:
         restore(ways, old, new, _reason(error))
-        if not isinstance(error, (HallmarkError, KeyboardInterrupt)):
+        if not isinstance(error, (HallmarkError, KeyboardInterrupt, OSError)):
             raise
         raise _refused(new, old, _reason(error), time.monotonic() - silent_since) from None
     return round(answered - silent_since, 3) if old is not None else None
@@ -97,7 +103,9 @@ def restore(ways: Ways, old: Generation | None, new: Generation, reason: str) ->
     except BaseException as error:
         found = [*ways.engine.ranks(new.plan, new.mark), *(ways.engine.ranks(old.plan, old.mark) if old else [])]
         nodes = [f"{rank.name}: rank {rank.rank} {'runs' if rank.alive else 'does not run'}" for rank in found]
-        ways.record(Event.NEEDS_OPERATOR, reason=_reason(error), nodes=nodes)
+        # Unwritten, the revision is as unfinished as with it.
+        with suppress(HallmarkError):
+            ways.record(Event.NEEDS_OPERATOR, reason=_reason(error), nodes=nodes)
         what = f"revision {old.revision} could not be brought back" if old else "it could not be taken down"
         raise NeedsOperator(
             f"revision {new.revision} failed ({reason}) and {what}: {_reason(error)}; {', '.join(nodes)}",
@@ -121,7 +129,7 @@ def _start(ways: Ways, generation: Generation) -> None:
 
 def _serves(ways: Ways, generation: Generation) -> bool:
     ranks = ways.engine.ranks(generation.plan, generation.mark)
-    return all(rank.alive for rank in ranks) and ways.probe(generation)() is None
+    return all(rank.alive for rank in ranks) and ways.probe(generation)(WARM_SECONDS) is None
 
 
 def _refused(new: Generation, old: Generation | None, reason: str, silent: float) -> Refused:

@@ -4,11 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launch.ledger.history import History, Revision
-from launch.ledger.work import Work
+from launch.ledger.work import Work, refusal
 from launch.nodes import environment
 from launch.nodes.environment import Environment
 from launch.plan.group import GroupPlan
-from recipe.errors import Problem, Refused
+from recipe.errors import Refused
+
+# Shorter than this is a revision's number; history shows eight characters.
+_SHORTEST_DIGEST = 8
 
 
 @dataclass(frozen=True)
@@ -26,46 +29,53 @@ def restorable(work: Work, past: History, to: str | None) -> Target:
     Errors: Refused with every reason; nothing is touched.
     """
     revision = _choose(past, to)
-    plan = work.store.load_plan(revision.number)
+    plan = work.generation(revision.number).plan
     made = Environment(
         Path(plan.subject.reference),
         revision.subject["digest"],
         work.store.load_patchset(revision.subject["patchset"]),
         Path(plan.subject.venv or ""),
     )
-    reasons = [*_certificate(work, revision), *environment.differences(made)]
+    # One that was removed is made again, as the same one as long as what it is made from is the same.
+    changed = environment.differences if made.folder.exists() else environment.differences_beneath
+    reasons = [*_certificate(work, revision, plan), *changed(made)]
     if reasons:
-        error = Refused("")
-        head = f"revision {revision.number} cannot be rolled back to; nothing was touched"
-        error.problems = (Problem(head), *(Problem(reason) for reason in reasons))
-        raise error
+        raise refusal(f"revision {revision.number} cannot be rolled back to; nothing was touched", reasons)
     return Target(revision, plan, made)
 
 
 def _choose(past: History, to: str | None) -> Revision:
     certified = [revision for revision in past.revisions.values() if revision.certificate]
     if to is None:
-        running = past.revisions[past.running].subject["digest"] if past.running is not None else None
-        others = [revision for revision in certified if revision.subject["digest"] != running]
+        running = past.revisions[past.running].certificate if past.running is not None else None
+        others = [revision for revision in certified if revision.certificate != running]
         if not others:
             raise Refused("there is no certified revision but what runs", hint="certify one first, see history")
         return max(others, key=lambda revision: revision.number)
-    wanted = to.removeprefix("sha256:")
-    if wanted.removeprefix("r").isdigit() and len(wanted) < 8:
-        found = [r for r in past.revisions.values() if r.number == int(wanted.removeprefix("r"))]
-    else:
-        found = [r for r in past.revisions.values() if r.subject["digest"].startswith(wanted.lower())][-1:]
+    found = _named(past, to.removeprefix("sha256:").lower())
     if not found:
         known = ", ".join(str(revision.number) for revision in certified) or "none"
-        raise Refused(f"there is no revision {to}", where="--to", hint=f"certified revisions: {known}")
-    if found[0].certificate is None:
-        raise Refused(
-            f"revision {found[0].number} is not certified", where="--to", hint="only what was proven can be restored"
-        )
-    return found[0]
+        raise Refused(f"there is no revision {to!r}", where="--to", hint=f"certified revisions: {known}")
+    if len({revision.subject["digest"] for revision in found}) > 1:
+        raise Refused(f"{to} begins more than one digest", where="--to", hint="write more of it")
+    proven = [revision for revision in found if revision.certificate]
+    if not proven:
+        numbers = ", ".join(str(revision.number) for revision in found)
+        raise Refused(f"revision {numbers} is not certified", where="--to", hint="only what was proven can be restored")
+    return proven[-1]
 
 
-def _certificate(work: Work, revision: Revision) -> list[str]:
+def _named(past: History, to: str) -> list[Revision]:
+    number = to.removeprefix("r")
+    if number.isdecimal() and len(number) < _SHORTEST_DIGEST:
+        return [revision for revision in past.revisions.values() if revision.number == int(number)]
+    if len(to) < _SHORTEST_DIGEST:
+        return []
+    return [revision for revision in past.revisions.values() if revision.subject["digest"].startswith(to)]
+
+
+def _certificate(work: Work, revision: Revision, plan: GroupPlan) -> list[str]:
+    from launch.ledger.certify import argv_digest
     from launch.proof import keys
     from launch.proof.certificate import verify
 
@@ -79,4 +89,9 @@ def _certificate(work: Work, revision: Revision) -> list[str]:
         profile=revision.profile,
         hardware=revision.hardware,
     )
-    return [f"its certificate: {reason}" for reason in found.reasons]
+    reasons = list(found.reasons)
+    if found.valid and found.statement is not None:
+        about = {entry["name"]: entry["digest"]["sha256"] for entry in found.statement["predicate"]["configuration"]}
+        if about.get("argv") != argv_digest(plan):
+            reasons.append("wrong arguments: it is about another command line or environment of the ranks")
+    return [f"its certificate: {reason}" for reason in reasons]

@@ -12,15 +12,16 @@ from launch.group.journal import Event
 from launch.group.transition import Generation
 from launch.ledger.judge import judge, load_gates, objections
 from launch.ledger.status import ranks_now
-from launch.ledger.work import Work, api_key
+from launch.ledger.work import Work, api_key, refusal
 from launch.nodes.lock import locked
-from launch.plan.group import at_home
+from launch.nodes.preflight import model_folder
+from launch.plan.group import GroupPlan
 from launch.proof import certificate, keys, throughput
 from launch.proof.client import ApiError, Client
 from launch.proof.gates import GateResult
 from launch.proof.statement import PATCH_SET, Evidence, build
 from recipe.config import paths
-from recipe.errors import HallmarkError, Problem, Refused
+from recipe.errors import HallmarkError, Refused
 
 _FIGURE_PROMPT = "one two three four"
 _FIGURE_TOKENS = 96
@@ -64,14 +65,10 @@ def certify(work: Work, key: str | None) -> Certified:
         required = list(generation.plan.gates.certify)
         results = judge(generation, load_gates(work.home, required), work.say)
         if reasons := objections(results):
-            error = Refused("")
-            error.problems = (Problem("not certified; the group goes on"), *(Problem(reason) for reason in reasons))
-            raise error
-        intent = next(
-            entry for entry in journal.entries if entry.event is Event.INTENT and entry.revision == past.running
-        )
+            raise refusal("not certified; the group goes on", reasons)
+        revision = past.revisions[past.running]
         plan = generation.plan
-        digest: str = intent.data["subject"]["digest"]
+        digest: str = revision.subject["digest"]
         try:
             with Client(plan.api_url, api_key=api_key(plan)) as client:
                 figure = throughput.single_stream(client, plan.model_name, _FIGURE_PROMPT, tokens=_FIGURE_TOKENS)
@@ -81,14 +78,14 @@ def certify(work: Work, key: str | None) -> Certified:
         evidence = Evidence(
             subjects={"env": digest},
             configuration={
-                "profile": intent.data["profile_sha256"],
-                "argv": _sha256(json.dumps([asdict(rank) for rank in plan.ranks], sort_keys=True).encode()),
+                "profile": revision.profile_sha256,
+                "argv": argv_digest(plan),
                 **({PATCH_SET: plan.subject.patchset} if plan.subject.patchset else {}),
-                "model": model_digest(_model_folder(generation)),
+                "model": model_digest(model_folder(plan)),
             },
             profile=plan.profile,
             cluster=work.cluster.name,
-            hardware={"kind": intent.data["hardware"], **_machine()},
+            hardware={"kind": revision.hardware, **_machine()},
             vllm=version,
             required=required,
             gates=results,
@@ -100,6 +97,11 @@ def certify(work: Work, key: str | None) -> Certified:
         path = _store(work.store.certificates, digest, past.running, envelope)
         journal.append(Event.CERTIFIED, past.running, digest=digest, certificate=path.name, sha256=_sha256(envelope))
     return Certified(past.running, digest, path, results, figure.tok_s)
+
+
+def argv_digest(plan: GroupPlan) -> str:
+    """sha256 over everything that the ranks run: arguments, environments, references to secrets."""
+    return _sha256(json.dumps([asdict(rank) for rank in plan.ranks], sort_keys=True).encode())
 
 
 def model_digest(folder: Path) -> str:
@@ -119,9 +121,7 @@ def _as_planned(work: Work, generation: Generation) -> None:
         if not rank.alive or rank.drift
     ]
     if wrong:
-        error = Refused("")
-        error.problems = (Problem("not certified: the group is not as planned"), *(Problem(line) for line in wrong))
-        raise error
+        raise refusal("not certified: the group is not as planned", wrong)
 
 
 def _store(folder: Path, digest: str, revision: int, envelope: bytes) -> Path:
@@ -136,11 +136,6 @@ def _store(folder: Path, digest: str, revision: int, envelope: bytes) -> Path:
     temporary.write_bytes(envelope)
     temporary.rename(path)
     return path
-
-
-def _model_folder(generation: Generation) -> Path:
-    head = at_home(generation.plan.ranks[0], str(Path.home()))
-    return Path(head.argv[head.argv.index("serve") + 1])
 
 
 def _only_key() -> str:

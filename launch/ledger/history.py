@@ -5,18 +5,20 @@ from typing import Any
 
 from launch.group.journal import Entry, Event
 
-TERMINAL = (Event.COMMITTED, Event.RESTORED, Event.NEEDS_OPERATOR)
-
 
 @dataclass
 class Revision:
-    """One launch or rollback. `subject` is {kind, reference, patchset, digest}; `restores` the revision that a
-    rollback brings back; `state` the last event, in small letters; `certificate` a file name."""
+    """One launch or rollback. `operation` is its INTENT's number; `subject` is {kind, reference, patchset, venv,
+    digest}; `plan` and `profile_sha256` are sha256 in hex of the plan's and the profile's files; `restores` the
+    revision that a rollback brings back; `state` the last event, in small letters; `certificate` a file name."""
 
     number: int
+    operation: int
     kind: str
     profile: str
+    profile_sha256: str
     hardware: str
+    plan: str
     subject: dict[str, Any]
     restores: int | None
     old: int | None
@@ -59,46 +61,49 @@ def history(entries: list[Entry]) -> History:
     """Fold the journal's entries."""
     found = History({}, None, None)
     stops: set[int] = set()
+    certificates: dict[tuple[str, str], str] = {}
     for entry in entries:
         if entry.event is Event.INTENT and entry.data["kind"] == "stop":
             stops.add(entry.seq)
         elif entry.event is Event.INTENT:
             data = entry.data
             found.revisions[entry.revision] = Revision(
-                entry.revision,
-                data["kind"],
-                data["profile"],
-                data["hardware"],
-                data["subject"],
-                data["restores"],
-                data["old"],
-                "intent",
-                entry.at,
-                data["who"],
-                data["why"],
+                number=entry.revision,
+                operation=entry.operation,
+                kind=data["kind"],
+                profile=data["profile"],
+                profile_sha256=data["profile_sha256"],
+                hardware=data["hardware"],
+                plan=data["plan"],
+                subject=data["subject"],
+                restores=data["restores"],
+                old=data["old"],
+                state="intent",
+                at=entry.at,
+                who=data["who"],
+                why=data["why"],
             )
             found.unfinished = entry.revision
         elif entry.operation in stops:
             if entry.event is Event.STOPPED:
                 found.running = found.unfinished = None
         elif entry.event is Event.CERTIFIED:
-            digest = entry.data["digest"]
-            for revision in found.revisions.values():
-                if revision.subject["digest"] == digest:
-                    revision.certificate = entry.data["certificate"]
+            certificates[_proven(found.revisions[entry.revision])] = entry.data["certificate"]
         else:
             revision = found.revisions[entry.revision]
             revision.state = entry.event.value.lower()
             if entry.event is Event.COMMITTED:
                 found.running = entry.revision
+            if entry.event is Event.RESTORED:
+                # Also behind a COMMITTED that was interrupted before the command could end.
+                found.running = revision.old
             if entry.event in (Event.COMMITTED, Event.RESTORED):
                 found.unfinished = None
     for revision in found.revisions.values():
-        if revision.certificate is None:
-            known = [
-                r
-                for r in found.revisions.values()
-                if r.certificate and r.subject["digest"] == revision.subject["digest"]
-            ]
-            revision.certificate = known[0].certificate if known else None
+        revision.certificate = certificates.get(_proven(revision))
     return found
+
+
+def _proven(revision: Revision) -> tuple[str, str]:
+    """What a certificate is about: the same environment with other arguments was not tested."""
+    return revision.subject["digest"], revision.plan

@@ -3,24 +3,27 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
+from launch.engines.secrets import missing
 from launch.group.clock import Step
 from launch.group.journal import Event, Journal
 from launch.group.transition import STOP_SECONDS, Generation, restore, switch
 from launch.ledger.history import History, history
 from launch.ledger.judge import judge, load_gates, objections
-from launch.ledger.work import Work
+from launch.ledger.status import ranks_now
+from launch.ledger.work import Work, refusal
 from launch.nodes import environment, preflight
 from launch.nodes.environment import Environment
 from launch.nodes.lock import locked, whoami
+from launch.nodes.variables import NUMBERS, number
 from launch.plan.group import GroupPlan, Subject, plan_group
 from launch.proof.gates import GateResult
 from recipe.catalogue.compile import compile_profile
 from recipe.config.check import Checked, check_cluster
-from recipe.config.load import venv_folder
-from recipe.errors import HallmarkError, Problem, Refused
+from recipe.config.load import Loaded, load_hardware, venv_folder
+from recipe.config.models import Hardware
+from recipe.errors import ConfigError, HallmarkError, NeedsOperator, Refused
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,10 @@ class Outcome:
 class Wanted:
     """What shall run: the plan and environment, and what the history says about it."""
 
-    checked: Checked
     plan: GroupPlan
     environment: Environment
+    hardware: Loaded[Hardware]
+    profile_sha256: str
     kind: str
     restores: int | None
     why: str | None
@@ -77,12 +81,7 @@ def launch(work: Work, profile: str | None, why: str | None) -> Outcome:
     wanted = want(work, profile, why)
     with locked(work.store.lock, f"launch {wanted.plan.profile}"):
         journal, past = _settled(work)
-        if past.running is not None:
-            now = work.generation(past.running)
-            if now.plan == wanted.plan and work.serves(now):
-                work.say(f"nothing to do: revision {now.revision} runs exactly this and answers")
-                return _outcome(work, now, changed=False)
-        return take(work, journal, past, wanted)
+        return _unchanged(work, past, wanted) or take(work, journal, past, wanted)
 
 
 def want(work: Work, profile: str | None, why: str | None) -> Wanted:
@@ -103,7 +102,9 @@ def want(work: Work, profile: str | None, why: str | None) -> Wanted:
     plan = plan_group(checked.profile, checked.cluster, subject)
     # Gates are looked up before anything stops, so that a misspelt one cannot take a group down.
     load_gates(work.home, [*plan.gates.trial, *plan.gates.certify])
-    return Wanted(checked, plan, made, "launch", None, why)
+    _check_numbers(checked, plan)
+    sha256 = hashlib.sha256(checked.profile.path.read_bytes()).hexdigest()
+    return Wanted(plan, made, checked.hardware, sha256, "launch", None, why)
 
 
 def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome:
@@ -112,24 +113,28 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
     _preflight(work, wanted, old)
     number = past.next
     store = work.store
-    store.save_plan(number, wanted.plan)
+    saved = store.save_plan(number, wanted.plan)
     store.save_patchset(wanted.environment.patchset)
-    intent = journal.append(
-        Event.INTENT,
-        number,
-        kind=wanted.kind,
-        profile=wanted.plan.profile,
-        profile_sha256=sha256_of(wanted.checked.profile.path),
-        hardware=wanted.checked.hardware.name,
-        subject={**asdict(wanted.plan.subject), "digest": wanted.environment.digest},
-        restores=wanted.restores,
-        old=past.running,
-        who=whoami(),
-        why=wanted.why,
-    )
-    new = work.generation(number)
+    new = Generation(number, wanted.plan, store.mark(number), store.logs(number))
     gates = load_gates(work.home, list(new.plan.gates.trial))
     results: list[GateResult] = []
+
+    def stage() -> None:
+        journal.append(
+            Event.INTENT,
+            number,
+            kind=wanted.kind,
+            profile=wanted.plan.profile,
+            profile_sha256=wanted.profile_sha256,
+            hardware=wanted.hardware.name,
+            plan=saved,
+            subject={**asdict(wanted.plan.subject), "digest": wanted.environment.digest},
+            restores=wanted.restores,
+            old=past.running,
+            who=whoami(),
+            why=wanted.why,
+        )
+        _stage(wanted.environment)
 
     def trial() -> list[str]:
         results.extend(judge(new, gates, work.say))
@@ -137,10 +142,10 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
 
     try:
         outage = switch(
-            work.ways(journal, number, intent.operation),
+            work.ways(journal, number, len(journal.entries) + 1),
             old,
             new,
-            stage=lambda: _stage(wanted.environment),
+            stage=stage,
             trial=trial,
         )
     except HallmarkError as error:
@@ -162,14 +167,11 @@ def rollback(work: Work, to: str | None, why: str | None) -> Outcome:
         journal, past = _settled(work)
         target = restorable(work, past, to)
         work.say(f"revision {target.revision.number} is certified: {target.revision.certificate}")
-        if past.running is not None:
-            now = work.generation(past.running)
-            if now.plan == target.plan and work.serves(now):
-                work.say(f"nothing to do: revision {now.revision} runs exactly this and answers")
-                return _outcome(work, now, changed=False)
-        checked = check_cluster(work.home, str(work.cluster.path))
-        wanted = Wanted(checked, target.plan, target.environment, "rollback", target.revision.number, why)
-        return take(work, journal, past, wanted)
+        # Nothing is read from the profile: that it is broken now may be why somebody rolls back.
+        hardware = load_hardware(work.home, target.revision.hardware)
+        number, sha256 = target.revision.number, target.revision.profile_sha256
+        wanted = Wanted(target.plan, target.environment, hardware, sha256, "rollback", number, why)
+        return _unchanged(work, past, wanted) or take(work, journal, past, wanted)
 
 
 def stop(work: Work) -> list[int]:
@@ -179,22 +181,41 @@ def stop(work: Work) -> list[int]:
     """
     with locked(work.store.lock, "stop"):
         journal, past = work.look()
-        stopped = []
-        intent = None
-        for number in sorted(past.revisions):
-            generation = work.generation(number)
-            if not any(rank.processes for rank in work.ranks(generation)):
-                continue
-            intent = intent or journal.append(Event.INTENT, past.running or number, kind="stop", who=whoami())
-            with work.clock.step(f"stop revision {number}", "group"):
-                work.engine.stop(generation.mark, STOP_SECONDS)
-            stopped.append(number)
-        if intent is None and (past.running is not None or past.unfinished is not None):
-            revision = past.running or past.unfinished or 0
-            intent = journal.append(Event.INTENT, revision, kind="stop", who=whoami())
-        if intent is not None:
-            journal.append(Event.STOPPED, intent.revision, intent.operation)
+        running = work.engine.groups(work.store.owner()) if past.revisions else set()
+        stopped = [number for number in past.revisions if work.store.mark(number) in running]
+        if not stopped and past.running is None and past.unfinished is None:
+            return []
+        revision = past.running or past.unfinished or stopped[0]
+        intent = journal.append(Event.INTENT, revision, kind="stop", who=whoami())
+        try:
+            for number in stopped:
+                with work.clock.step(f"stop revision {number}", "group"):
+                    work.engine.stop(work.store.mark(number), STOP_SECONDS)
+        except KeyboardInterrupt:
+            raise NeedsOperator("interrupted, and some ranks may still run", hint="run `hallmark stop` again") from None
+        journal.append(Event.STOPPED, revision, intent.operation)
         return stopped
+
+
+def _unchanged(work: Work, past: History, wanted: Wanted) -> Outcome | None:
+    """The outcome when exactly this runs already, as planned, and answers."""
+    if past.running is None:
+        return None
+    now = work.generation(past.running)
+    if now.plan != wanted.plan or not work.serves(now) or any(rank.drift for rank in ranks_now(work, now)):
+        return None
+    work.say(f"nothing to do: revision {now.revision} runs exactly this and answers")
+    return _outcome(work, now, changed=False)
+
+
+def _check_numbers(checked: Checked, plan: GroupPlan) -> None:
+    for name in NUMBERS:
+        for rank in plan.ranks:
+            try:
+                number(rank.env, name, 0)
+            except HallmarkError as error:
+                [problem] = error.problems
+                raise ConfigError([replace(problem, where=checked.profile.document.where(("env", name)))]) from None
 
 
 def _settled(work: Work) -> tuple[Journal, History]:
@@ -204,21 +225,21 @@ def _settled(work: Work) -> tuple[Journal, History]:
         return journal, past
     revision = past.revisions[past.unfinished]
     work.say(f"revision {revision.number} was left at {revision.state.upper()}; bringing back what was before")
-    operation = next(e.operation for e in reversed(journal.entries) if e.revision == revision.number)
     old = work.generation(revision.old) if revision.old is not None else None
-    restore(
-        work.ways(journal, revision.number, operation), old, work.generation(revision.number), "the command was killed"
-    )
+    ways = work.ways(journal, revision.number, revision.operation)
+    restore(ways, old, work.generation(revision.number), "the command was killed")
     return journal, history(journal.entries)
 
 
 def _preflight(work: Work, wanted: Wanted, old: Generation | None) -> None:
     ours = [pid for rank in work.ranks(old) for pid in rank.processes] if old else []
     with work.clock.step("preflight"):
-        problems = preflight.problems(wanted.checked, wanted.plan, ours)
+        problems = preflight.problems(wanted.plan, wanted.hardware, work.cluster, ours)
+        # Also those of the old group, which could not be brought back without them.
+        problems += [problem for plan in (wanted.plan, *([old.plan] if old else [])) for problem in missing(plan)]
     if problems:
-        error = Refused("")
-        error.problems = (*problems, Problem("nothing was changed"))
+        error = Refused("nothing was changed")
+        error.problems = (*dict.fromkeys(problems), *error.problems)
         raise error
 
 
@@ -226,9 +247,7 @@ def _stage(made: Environment) -> None:
     environment.build(made)
     wrong = environment.differences(made)
     if wrong:
-        error = Refused("")
-        error.problems = (*(Problem(line) for line in wrong), Problem("remove the folder", str(made.folder)))
-        raise error
+        raise refusal(f"{made.folder} is not as it was built — remove that folder, it is made again", wrong)
 
 
 def _outcome(work: Work, generation: Generation, *, changed: bool) -> Outcome:
@@ -242,7 +261,3 @@ def _outcome(work: Work, generation: Generation, *, changed: bool) -> Outcome:
         work.clock.steps,
         work.clock.tool_seconds(),
     )
-
-
-def sha256_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -8,6 +8,7 @@ from launch.group.transition import Generation
 from launch.ledger.work import Work, missing
 from launch.nodes import environment
 from launch.nodes.environment import Environment
+from launch.nodes.lock import holder
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class RankNow:
 
 @dataclass(frozen=True)
 class Status:
-    """`state`: running, degraded, stopped, or unfinished (a command was killed); `ready`: completions come back."""
+    """`state`: running, degraded, stopped, changing (a command is at work) or unfinished (one was killed); `ready`:
+    all ranks are alive and completions come back."""
 
     cluster: str
     state: str
@@ -45,9 +47,10 @@ def status(work: Work) -> Status:
         return Status(work.cluster.name, "stopped", None, None, [], False, None)
     generation = work.generation(number)
     ranks = ranks_now(work, generation)
-    lacking = missing(generation.plan)
+    dead = ", ".join(f"rank {rank.rank} ({rank.name})" for rank in ranks if not rank.alive)
+    lacking = f"{dead} does not run" if dead else missing(generation.plan)
     if past.unfinished is not None:
-        state = "unfinished"
+        state = "unfinished" if holder(work.store.lock) is None else "changing"
     elif all(rank.alive and not rank.drift for rank in ranks) and lacking is None:
         state = "running"
     else:

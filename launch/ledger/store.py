@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from launch.group.journal import Journal
 from launch.plan.group import GroupPlan
@@ -23,7 +23,7 @@ class Store:
     def __init__(self, cluster: Loaded[Cluster]) -> None:
         state = Path(cluster.value.paths.state).expanduser()
         self.name = cluster.name
-        self.folder = (cluster.path.parent / state) / "clusters" / cluster.name
+        self.folder = (cluster.path.parent / state).absolute() / "clusters" / cluster.name
 
     @property
     def lock(self) -> Path:
@@ -47,28 +47,32 @@ class Store:
     def owner(self) -> str:
         path = self.folder / "id"
         if not path.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(secrets.token_hex(8), encoding="utf-8")
+            _write(path, secrets.token_hex(8).encode())
         return f"{self.name}-{path.read_text(encoding='utf-8')}"
 
-    def save_plan(self, revision: int, plan: GroupPlan) -> None:
-        """Keep what a revision runs, so that bringing it back does not depend on files that may change."""
-        path = self._plan(revision)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_PLAN.dump_json(plan, indent=1))
+    def save_plan(self, revision: int, plan: GroupPlan) -> str:
+        """Keep what a revision runs, so that bringing it back does not depend on files that may change.
 
-    def load_plan(self, revision: int) -> GroupPlan:
-        """The plan of a revision. Errors: Mismatch when it is missing or damaged."""
+        Returns the file's sha256 (hex).
+        """
+        content = _PLAN.dump_json(plan, indent=1)
+        _write(self._plan(revision), content)
+        return hashlib.sha256(content).hexdigest()
+
+    def load_plan(self, revision: int, sha256: str) -> GroupPlan:
+        """The plan of a revision. Errors: Mismatch when it is missing or not the one that was saved."""
         path = self._plan(revision)
         try:
-            return _PLAN.validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
-            raise Mismatch(f"the plan of revision {revision} cannot be read: {error}", where=str(path)) from None
+            content = path.read_bytes()
+        except OSError as error:
+            message = f"the plan of revision {revision} cannot be read: {error.strerror}"
+            raise Mismatch(message, where=str(path)) from None
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise Mismatch(f"the plan of revision {revision} was edited", where=str(path))
+        return _PLAN.validate_json(content)
 
     def save_patchset(self, found: PatchSet) -> None:
-        path = self._patchset(found.sha256)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(found.canonical())
+        _write(self._patchset(found.sha256), found.canonical())
 
     def load_patchset(self, sha256: str) -> PatchSet:
         """A patch set that was launched. Errors: Mismatch when it is missing or not what its name says."""
@@ -82,6 +86,14 @@ class Store:
 
     def _plan(self, revision: int) -> Path:
         return self.folder / "plans" / f"r{revision}.json"
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(content)
+    fresh.replace(path)
 
 
 def find_certificates(home: Path, cluster: str | None) -> list[Path]:

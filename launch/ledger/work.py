@@ -1,23 +1,22 @@
 """What every command on a running cluster works with, and the questions it asks of a group."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from launch.engines.base import Engine, RankState
 from launch.engines.choose import choose
 from launch.engines.secrets import resolve
 from launch.group.clock import Clock
-from launch.group.journal import Journal
-from launch.group.transition import Generation, Ways
+from launch.group.journal import Event, Journal
+from launch.group.transition import WARM_SECONDS, Generation, Ways
 from launch.ledger.history import History, history
 from launch.ledger.store import Store
 from launch.plan.group import GroupPlan
 from recipe.config.load import Loaded, load_cluster
 from recipe.config.models import Cluster
-
-# A batch of completions of ten tokens; minutes on a cold kernel cache.
-_PROBE_SECONDS = 600.0
+from recipe.errors import Problem, Refused
 
 
 @dataclass
@@ -41,10 +40,10 @@ class Work:
         return journal, history(journal.entries)
 
     def generation(self, revision: int) -> Generation:
-        """A recorded revision. Errors: Mismatch when its plan is missing."""
-        return Generation(
-            revision, self.store.load_plan(revision), self.store.mark(revision), self.store.logs(revision)
-        )
+        """A recorded revision. Errors: Mismatch when its plan is missing or not what was recorded."""
+        _, past = self.look()
+        plan = self.store.load_plan(revision, past.revisions[revision].plan)
+        return Generation(revision, plan, self.store.mark(revision), self.store.logs(revision))
 
     def ranks(self, generation: Generation) -> list[RankState]:
         return self.engine.ranks(generation.plan, generation.mark)
@@ -53,10 +52,17 @@ class Work:
         return all(rank.alive for rank in self.ranks(generation)) and missing(generation.plan) is None
 
     def ways(self, journal: Journal, revision: int, operation: int) -> Ways:
+        """How the operation of this number, which is that of its INTENT, reaches the world."""
+
+        def record(event: Event, **data: Any) -> None:
+            # One that was stopped before its INTENT was written never began, and has nothing to end.
+            if len(journal.entries) >= operation:
+                journal.append(event, revision, operation, **data)
+
         return Ways(
             self.engine,
-            lambda event, **data: journal.append(event, revision, operation, **data),
-            lambda generation: lambda: missing(generation.plan),
+            record,
+            lambda generation: lambda seconds: missing(generation.plan, seconds),
             self.clock,
         )
 
@@ -66,6 +72,13 @@ def work(home: Path, name: str, say: Callable[[str], None]) -> Work:
     return Work(home, load_cluster(home, name), say)
 
 
+def refusal(head: str, reasons: Iterable[str]) -> Refused:
+    """A refusal for several reasons, each on a line of its own."""
+    error = Refused(head)
+    error.problems = (*error.problems, *(Problem(reason) for reason in reasons))
+    return error
+
+
 def api_key(plan: GroupPlan) -> str | None:
     """The key that the head was started with, when it was given one."""
     head = plan.ranks[0]
@@ -73,9 +86,9 @@ def api_key(plan: GroupPlan) -> str | None:
     return resolve(reference) if reference else head.env.get("VLLM_API_KEY")
 
 
-def missing(plan: GroupPlan) -> str | None:
-    """None when real completions come back, else what was missing."""
+def missing(plan: GroupPlan, seconds: float = WARM_SECONDS) -> str | None:
+    """None when real completions come back within `seconds`, else what was missing."""
     from launch.proof.ready import probe
 
-    answer = probe(plan.api_url, plan.model_name, deadline=_PROBE_SECONDS, api_key=api_key(plan))
+    answer = probe(plan.api_url, plan.model_name, deadline=seconds, api_key=api_key(plan))
     return None if answer.ok else answer.reason

@@ -20,7 +20,7 @@ from recipe.applier.plan import plan
 from recipe.applier.tree import Tree, record_rows
 from recipe.catalogue.target import drifted, site_packages, translated
 from recipe.config import paths
-from recipe.errors import HallmarkError
+from recipe.errors import HallmarkError, Refused
 
 
 @dataclass(frozen=True)
@@ -70,26 +70,25 @@ def unmade(patchset: PatchSet) -> Path:
 def build(environment: Environment) -> bool:
     """Make the environment unless it is there. Returns whether it had to be made.
 
-    Errors: Refused with every drift; nothing is left behind then.
+    Errors: Refused with every drift, or when it cannot be written; nothing is left behind then.
     """
-    with _lock():
+    with _lock(), translated():
         if environment.folder.is_dir():
             return False
         for leftover in _folder().glob(".*.new"):
             shutil.rmtree(leftover)
         fresh = _folder() / f".{environment.folder.name}.new"
         try:
-            with translated():
-                _copy(Tree(site_packages(environment.venv)), fresh)
-                tree = Tree(fresh)
-                with commit.locked(tree):
-                    planned = plan(tree, environment.patchset)
-                    if problems := planned.problems():
-                        raise drifted(problems)
-                    commit.apply(tree, planned)
+            _copy(Tree(site_packages(environment.venv)), fresh)
+            tree = Tree(fresh)
+            with commit.locked(tree):
+                planned = plan(tree, environment.patchset)
+                if problems := planned.problems():
+                    raise drifted(problems)
+                commit.apply(tree, planned)
             fresh.rename(environment.folder)
         except OSError as error:
-            raise HallmarkError(f"cannot make the environment: {error}", where=str(fresh)) from None
+            raise Refused(f"cannot make the environment: {error.strerror}", where=str(fresh)) from None
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
         return True
@@ -99,12 +98,23 @@ def differences(environment: Environment) -> list[str]:
     """What is no longer as it was built: patched files, or the virtual environment beneath."""
     if not environment.folder.is_dir():
         return [f"{environment.folder} is missing"]
-    with translated():
-        wrong = commit.verify(Tree(environment.folder))
-    now = describe(environment.venv, environment.patchset)
-    if now.digest != environment.digest:
-        wrong.append(f"{environment.venv} changed: the environment would be {now.digest[:8]} now")
-    return wrong
+    try:
+        with translated():
+            wrong = commit.verify(Tree(environment.folder))
+    except HallmarkError as error:
+        wrong = [str(error)]
+    return [*(f"{environment.folder}: {line}" for line in wrong), *differences_beneath(environment)]
+
+
+def differences_beneath(environment: Environment) -> list[str]:
+    """Why the environment cannot be made again as it was: its virtual environment is another one now."""
+    try:
+        now = describe(environment.venv, environment.patchset)
+    except HallmarkError as error:
+        return [str(error)]
+    if now.digest == environment.digest:
+        return []
+    return [f"{environment.venv} changed: the environment would be {now.digest[:8]} now"]
 
 
 def _copy(tree: Tree, target: Path) -> None:

@@ -25,25 +25,48 @@ def locked(path: Path, why: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _busy(os.pread(handle, 4096, 0), path) from None
+            who = _owner(os.pread(handle, 4096, 0))
+            message = f"the cluster is being changed by {who}"
+            raise Busy(message, where=str(path), hint="try again when it is done") from None
         owner = {"who": whoami(), "since": datetime.now(UTC).isoformat(timespec="seconds"), "why": why}
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps({**owner, "pid": os.getpid()}).encode(), 0)
-        yield
-        os.ftruncate(handle, 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(handle, 0)
     finally:
         os.close(handle)
 
 
+def holder(path: Path) -> str | None:
+    """Who holds the lock, since when and why; None when nobody does. Changes nothing."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _owner(os.pread(handle, 4096, 0))
+    finally:
+        os.close(handle)
+    return None
+
+
 def whoami() -> str:
     """user@host of this command, for locks and histories."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # Containers run under numbers that have no name.
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
-def _busy(text: bytes, path: Path) -> Busy:
+def _owner(text: bytes) -> str:
     try:
         owner = json.loads(text)
-        who = f"{owner['who']} (process {owner['pid']}) since {owner['since']}: {owner['why']}"
-    except (ValueError, KeyError):
-        who = "another command that has just begun"
-    return Busy(f"the cluster is being changed by {who}", where=str(path), hint="try again when it is done")
+        return f"{owner['who']} (process {owner['pid']}) since {owner['since']}: {owner['why']}"
+    except (ValueError, KeyError, TypeError):
+        return "another command that has just begun"

@@ -1,82 +1,112 @@
 """Whether this machine can run the local ranks of a plan, looked at before anything is touched."""
 
 import platform
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from launch.nodes.ports import listener
+from launch.nodes.variables import number
 from launch.plan.group import GroupPlan, at_home
-from recipe.config.check import Checked
+from recipe.config.load import Loaded
+from recipe.config.models import Cluster, Hardware
 from recipe.errors import Problem
 
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _GIB = 2**30
+_SHM = Path("/dev/shm")
 # vLLM refuses to start with less: its own message asks for 160 MiB.
 _SHM_BYTES = 160 * 2**20
 
 
-def problems(checked: Checked, plan: GroupPlan, ours: Sequence[int]) -> list[Problem]:
-    """Everything that stands in the way; `ours` are the processes of the group that will be stopped first."""
-    found = _platform(checked)
+def problems(
+    plan: GroupPlan, hardware: Loaded[Hardware], cluster: Loaded[Cluster], ours: Sequence[int]
+) -> list[Problem]:
+    """Everything that stands in the way; `ours` are the processes of the group that will be stopped first.
+
+    The plan may be older than the files; they only lend their lines to the messages.
+    """
+    found = _platform(hardware)
     if found:
         return found
-    return [*_model(checked, plan), *_ports(checked, ours), *_memory(checked, plan, ours), *_shared_memory()]
+    return [
+        *_program(plan),
+        *_model(plan, cluster),
+        *_ports(plan, cluster, ours),
+        *_memory(plan, hardware, ours),
+        *_shared_memory(),
+    ]
 
 
-def _platform(checked: Checked) -> list[Problem]:
-    hardware = checked.hardware
+def model_folder(plan: GroupPlan) -> Path:
+    """The model's folder on this machine: the argument before the first flag."""
+    argv = at_home(plan.ranks[0], str(Path.home())).argv
+    first = next(place for place, word in enumerate(argv) if word.startswith("--"))
+    return Path(argv[first - 1])
+
+
+def _platform(hardware: Loaded[Hardware]) -> list[Problem]:
     machine = _MACHINES.get(platform.machine(), platform.machine())
     if platform.system() != "Linux":
         return [Problem(f"the process engine needs Linux, this is {platform.system()}", hint="use the docker engine")]
     if machine != hardware.value.architecture:
-        where = checked.profile.document.where(("hardware",))
+        where = hardware.document.where(("architecture",))
         message = f"{hardware.name} is {hardware.value.architecture}, this machine is {machine}"
         return [Problem(message, where, "launch it on a machine of that kind, or choose another profile")]
     return []
 
 
-def _model(checked: Checked, plan: GroupPlan) -> list[Problem]:
-    head = at_home(plan.ranks[0], str(Path.home()))
-    folder = Path(head.argv[len(checked.profile.value.entrypoint)])
+def _program(plan: GroupPlan) -> list[Problem]:
+    head = plan.ranks[0]
+    if shutil.which(head.argv[0], path=head.env.get("PATH")):
+        return []
+    where = f"{plan.subject.venv}/bin" if plan.subject.venv else None
+    return [Problem(f"there is no program {head.argv[0]!r}", where, "install vLLM into that virtual environment")]
+
+
+def _model(plan: GroupPlan, cluster: Loaded[Cluster]) -> list[Problem]:
+    folder = model_folder(plan)
     if (folder / "config.json").is_file():
         return []
+    where = cluster.document.where(("paths", "models"))
     hint = "put the model there, or change paths.models of the cluster"
-    return [Problem(f"the model folder {folder} has no config.json", checked.profile.document.where(("model",)), hint)]
+    return [Problem(f"the model folder {folder} has no config.json", where, hint)]
 
 
-def _ports(checked: Checked, ours: Sequence[int]) -> list[Problem]:
-    ports = checked.cluster.value.ports
+def _ports(plan: GroupPlan, cluster: Loaded[Cluster], ours: Sequence[int]) -> list[Problem]:
+    argv = plan.ranks[0].argv
+    ports = {"api": urlsplit(plan.api_url).port}
+    if "--master-port" in argv:
+        ports["master"] = int(argv[argv.index("--master-port") + 1])
     found = []
-    for key, port in (("api", ports.api), ("master", ports.master)):
-        holder = listener(port)
+    for key, port in ports.items():
+        holder = listener(port) if port is not None else None
         if holder is not None and holder.pid not in ours:
             who = f"process {holder.pid} ({holder.command})" if holder.pid else holder.command
-            where = checked.cluster.document.where(("ports", key))
+            where = cluster.document.where(("ports", key))
             found.append(Problem(f"port {port} is taken by {who}", where, "end that process or choose another port"))
     return found
 
 
-def _memory(checked: Checked, plan: GroupPlan, ours: Sequence[int]) -> list[Problem]:
-    each = checked.hardware.value.rank_memory_gib
+def _memory(plan: GroupPlan, hardware: Loaded[Hardware], ours: Sequence[int]) -> list[Problem]:
+    each = hardware.value.rank_memory_gib
     if each is None:
         return []
-    cache = sum(float(rank.env.get("VLLM_CPU_KVCACHE_SPACE", 0)) for rank in plan.ranks)
-    needed = each * len(plan.ranks) + cache
+    needed = each * len(plan.ranks) + sum(number(rank.env, "VLLM_CPU_KVCACHE_SPACE", 0) for rank in plan.ranks)
     free = (_available() + sum(_resident(pid) for pid in ours)) / _GIB
     if free >= needed:
         return []
     message = f"{len(plan.ranks)} ranks need about {needed:.1f} GiB of memory, {free:.1f} GiB are available"
-    where = checked.hardware.document.where(("rank-memory-gib",))
+    where = hardware.document.where(("rank-memory-gib",))
     return [Problem(message, where, "end other programs, or lower VLLM_CPU_KVCACHE_SPACE")]
 
 
 def _shared_memory() -> list[Problem]:
-    import shutil
-
-    free = shutil.disk_usage("/dev/shm").free
+    free = shutil.disk_usage(_SHM).free if _SHM.is_dir() else 0
     if free >= _SHM_BYTES:
         return []
-    return [Problem(f"/dev/shm has {free // 2**20} MiB free, vLLM needs {_SHM_BYTES // 2**20}", hint="enlarge it")]
+    return [Problem(f"{_SHM} has {free // 2**20} MiB free, vLLM needs {_SHM_BYTES // 2**20}", hint="enlarge it")]
 
 
 def _available() -> int:

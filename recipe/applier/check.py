@@ -34,7 +34,8 @@ def only_intended(old: Source, new: Source, edits: list[Edit]) -> None:
         if any(start <= splice.end and splice.start <= end for edit in edits for splice in edit.splices)
     }
     texts = {id(statement): old.data[start:end] for statement, (start, end) in before}
-    for edit in edits:
+    # In the order of the bytes, as neighbours find their place by what stands there already.
+    for edit in sorted(edits, key=lambda edit: min(splice.start for splice in edit.splices)):
         if edit.mutate is not None:
             edit.mutate()
     if raw and len(old.tree.body) != len(new.tree.body):
@@ -52,8 +53,9 @@ def only_intended(old: Source, new: Source, edits: list[Edit]) -> None:
         raise Drift("syntax", "the edit would add or remove a top-level statement that it does not name")
 
 
-def unbound(new: Source, edits: Iterable[Edit]) -> list[tuple[Edit, list[str]]]:
-    """For each edit the names that its code reads and that nothing binds in its scope, the module or builtins."""
+def unbound(old: Source, new: Source, edits: Iterable[Edit]) -> list[tuple[Edit, list[str]]]:
+    """For each edit the names that its code reads and that nothing binds: in its scope, in comprehensions and
+    lambdas around its place in `old`, in the module, or in builtins."""
     table: Any = None
     found = []
     for edit in edits:
@@ -66,10 +68,30 @@ def unbound(new: Source, edits: Iterable[Edit]) -> list[tuple[Edit, list[str]]]:
         if not names:
             continue
         table = table or _Table(new)
-        missing = sorted(name for name in names if not table.binds(edit.scope, name, edit.uses))
-        if missing:
-            found.append((edit, missing))
+        missing = {name for name in names if not table.binds(edit.scope, name, edit.uses)}
+        if missing and (missing := missing - _around(old, edit)):
+            found.append((edit, sorted(missing)))
     return found
+
+
+def _around(source: Source, edit: Edit) -> set[str]:
+    """The names that comprehensions and lambdas around the place of an edit bind."""
+    at = edit.splices[0].start
+    names: set[str] = set()
+    for scope in source.scopes.get(edit.scope, []):
+        for node in ast.walk(scope):
+            if not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+                continue
+            start, end = source.span(node)
+            if start < at < end:
+                parts = [node.args] if isinstance(node, ast.Lambda) else [part.target for part in node.generators]
+                names |= {
+                    part.arg if isinstance(part, ast.arg) else part.id
+                    for root in parts
+                    for part in ast.walk(root)
+                    if isinstance(part, ast.arg) or (isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
+                }
+    return names
 
 
 class _Table:

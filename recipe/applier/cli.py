@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 from . import commit, patchset
-from .errors import MISMATCH, NOT_DONE, ApplierError
-from .plan import plan, refusal
+from .errors import MISMATCH, NOT_DONE, USAGE, ApplierError
+from .plan import plan
+from .states import refusal
 from .tree import Tree
 
 
@@ -23,10 +24,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(options.command, Tree(options.target.resolve()), options.patchset)
     except ApplierError as error:
-        where = f"{error.where}: " if error.where else ""
-        hint = f" — {error.hint}" if error.hint else ""
-        print(f"applier: {where}{error.message}{hint}", file=sys.stderr)
-        return error.exit
+        return _fail(error)
+    except OSError as error:
+        # Writing tells its own errors, so this was while reading: nothing has changed.
+        return _fail(ApplierError(NOT_DONE, f"cannot read: {error.strerror or error}", where=error.filename))
 
 
 def _run(command: str, tree: Tree, path: Path | None) -> int:
@@ -39,7 +40,9 @@ def _run(command: str, tree: Tree, path: Path | None) -> int:
         _print({"valid": not wrong, "reasons": wrong})
         return MISMATCH if wrong else 0
     if path is None:
-        raise ApplierError(1, "needs --patchset FILE")
+        raise ApplierError(USAGE, f"{command} needs --patchset FILE")
+    if not path.is_file():
+        raise ApplierError(USAGE, "there is no such file", where=str(path), hint="name a compiled patch set")
     patches = patchset.loads(path.read_bytes(), str(path))
     if command == "plan":
         _print(plan(tree, patches).to_json())
@@ -53,6 +56,13 @@ def _run(command: str, tree: Tree, path: Path | None) -> int:
         written = commit.apply(tree, decided)
     _print({**decided.to_json(), "written": written})
     return 0
+
+
+def _fail(error: ApplierError) -> int:
+    where = f"{error.where}: " if error.where else ""
+    hint = f" — {error.hint}" if error.hint else ""
+    print(f"applier: {where}{error.message}{hint}", file=sys.stderr)
+    return error.exit
 
 
 def _print(document: object) -> None:

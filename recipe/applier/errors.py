@@ -9,20 +9,22 @@ NOT_DONE, NEEDS_OPERATOR, MISMATCH, BUSY, USAGE = 2, 3, 4, 6, 1
 
 @dataclass(frozen=True)
 class Candidate:
-    """The place that looks most like the one an edit asked for: line (1-based), qualified name, its text."""
+    """The place that looks most like the one an edit asked for: line (1-based), qualified name, its text.
+
+    `file` only when it is another one than the edit's.
+    """
 
     line: int
     where: str
     text: str
-
-    def __str__(self) -> str:
-        return f"line {self.line}, {self.where}: {self.text}"
+    file: str | None = None
 
 
 class Drift(Exception):
     """The sources are not what the edit expects.
 
-    `kind` is one of missing-file, scope, anchor, ambiguous, partial, conflict, overlap, syntax, context, unbound.
+    `kind` is one of missing-file, scope, anchor, ambiguous, partial, conflict, overlap, syntax, context, unbound,
+    expectation.
     """
 
     def __init__(self, kind: str, message: str, nearest: Candidate | None = None) -> None:

@@ -57,23 +57,32 @@ class FileRecord:
 
 
 @dataclass(frozen=True)
+class RecordUndo:
+    """A RECORD file before the application: its sha256, and by path the rows that were replaced, as they were
+    written (None: there was none)."""
+
+    sha256: str
+    rows: dict[str, str | None]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """patchset: sha256 of the patch set; vllm: the version it was compiled for; patches: states as in `plan`;
-    records: sha256 of every RECORD file before the application, by dist-info folder."""
+    records: what leads every changed RECORD file back, by dist-info folder."""
 
     patchset: str
     vllm: str
     patches: dict[str, Any]
     files: dict[str, FileRecord]
-    records: dict[str, str]
+    records: dict[str, RecordUndo]
 
     def dumps(self) -> bytes:
         files = {
             path: {
                 "before": record.before,
                 "after": record.after,
-                "undo": [[piece.start, piece.length, piece.old.decode("utf-8")] for piece in record.undo],
-                **({} if record.replaced is None else {"replaced": record.replaced.decode("utf-8")}),
+                "undo": [[piece.start, piece.length, _text(piece.old)] for piece in record.undo],
+                **({} if record.replaced is None else {"replaced": _text(record.replaced)}),
             }
             for path, record in self.files.items()
         }
@@ -83,7 +92,7 @@ class Manifest:
             "vllm": self.vllm,
             "patches": self.patches,
             "files": files,
-            "records": self.records,
+            "records": {name: {"sha256": undo.sha256, "rows": undo.rows} for name, undo in self.records.items()},
         }
         return (json.dumps(document, sort_keys=True, indent=1, ensure_ascii=True) + "\n").encode()
 
@@ -107,15 +116,24 @@ def loads(data: bytes, where: str) -> Manifest:
                 path: FileRecord(
                     entry["before"],
                     entry["after"],
-                    tuple(Undo(start, length, old.encode()) for start, length, old in entry["undo"]),
-                    entry["replaced"].encode() if "replaced" in entry else None,
+                    tuple(Undo(start, length, _bytes(old)) for start, length, old in entry["undo"]),
+                    _bytes(entry["replaced"]) if "replaced" in entry else None,
                 )
                 for path, entry in document["files"].items()
             },
-            document["records"],
+            {name: RecordUndo(entry["sha256"], entry["rows"]) for name, entry in document["records"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ApplierError(MISMATCH, f"the manifest is damaged ({error!r})", where=where) from None
+
+
+def _text(data: bytes) -> str:
+    # A file that an overlay replaces may be anything; surrogates keep the bytes that are not UTF-8.
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def sha256(data: bytes) -> str:

@@ -42,9 +42,11 @@ class PatchSet:
 def loads(data: bytes, where: str) -> PatchSet:
     """Errors: ApplierError(1) when it is not a patch set of this schema."""
     try:
-        document = json.loads(data)
+        document: dict[str, Any] = json.loads(data)
         if document["schema"] != SCHEMA:
             raise ApplierError(USAGE, f"patch set schema {document['schema']!r} is not {SCHEMA}", where=where)
+        if missing := {"vllm", "patches", "baseline"} - set(document):
+            raise KeyError(*sorted(missing))
         return PatchSet(document)
     except (ValueError, KeyError, TypeError) as error:
         raise ApplierError(USAGE, f"not a compiled patch set ({error!r})", where=where) from None

@@ -6,151 +6,18 @@ through its manifest. So a second run, another patch set and an upgrade of one p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+import difflib
+from pathlib import PurePosixPath
 
-from . import check
-from .errors import NOT_DONE, ApplierError, Candidate, Drift
-from .manifest import FileRecord, Manifest, Undo, sha256
-from .ops import Edit, Operation, Splice, operation
+from .combine import Item, blame, combine
+from .errors import MISMATCH, NOT_DONE, ApplierError, Candidate, Drift
+from .manifest import FileRecord, Undo, sha256
+from .ops import operation
 from .ops.overlay import Overlay
 from .patchset import PatchSet, public
-from .source import Source
+from .source import MODULE, Source
+from .states import ALREADY_UNKNOWN, APPLIED, NOT_APPLICABLE, PENDING, UPSTREAMED, Change, EditPlan, PatchPlan, Plan
 from .tree import Sources, check_relative
-
-APPLIED, PENDING, UPSTREAMED = "applied", "pending", "upstreamed"
-NOT_APPLICABLE, ALREADY_UNKNOWN = "not-applicable", "already-unknown"
-NOTHING_TO_DO = (APPLIED, UPSTREAMED, NOT_APPLICABLE)
-
-
-@dataclass
-class EditPlan:
-    """State of one edit; for a drift `message`, what was looked for and the nearest candidate."""
-
-    file: str
-    where: str
-    op: str
-    state: str = PENDING
-    message: str | None = None
-    nearest: Candidate | None = None
-
-    def drift(self, drift: Drift) -> None:
-        self.state, self.message, self.nearest = f"drift:{drift.kind}", drift.message, drift.nearest
-
-    def to_json(self) -> dict[str, Any]:
-        nearest = self.nearest
-        return {
-            "file": self.file,
-            "where": self.where,
-            "op": self.op,
-            "state": self.state,
-            "message": self.message,
-            "nearest": None
-            if nearest is None
-            else {"line": nearest.line, "where": nearest.where, "text": nearest.text},
-        }
-
-
-@dataclass
-class PatchPlan:
-    id: str
-    required: bool
-    independent: bool
-    edits: list[EditPlan] = field(default_factory=list)
-
-    @property
-    def state(self) -> str:
-        """All edits alike → that; not-applicable ones do not count; a mixture is the worst of them."""
-        states = [edit.state for edit in self.edits if edit.state != NOT_APPLICABLE]
-        if not states:
-            return NOT_APPLICABLE
-        bad = [state for state in states if state.startswith("drift:") or state == ALREADY_UNKNOWN]
-        if bad:
-            return bad[0]
-        mixed = set(states)
-        if len(mixed) == 1:
-            return states[0]
-        if UPSTREAMED in mixed and not self.independent:
-            return "drift:partial"
-        return PENDING if PENDING in mixed else APPLIED
-
-    def to_json(self) -> dict[str, Any]:
-        return {"state": self.state, "edits": [edit.to_json() for edit in self.edits]}
-
-
-@dataclass(frozen=True)
-class Change:
-    """One file to write: its bytes now, before any application, and after this one (None: no file)."""
-
-    file: str
-    current: bytes | None
-    pristine: bytes | None
-    after: bytes | None
-    record: FileRecord | None
-
-
-@dataclass
-class Plan:
-    """The whole decision. `files` are all files that will differ from the pristine tree, `changes` those of them
-    (and of an earlier application) whose bytes on disk must be written."""
-
-    patchset: PatchSet
-    patches: list[PatchPlan]
-    files: dict[str, Change]
-    changes: list[Change]
-
-    def problems(self) -> list[tuple[PatchPlan, EditPlan | None]]:
-        """What stands in the way of an application: drifts, and required patches that do nothing here."""
-        found: list[tuple[PatchPlan, EditPlan | None]] = []
-        for patch in self.patches:
-            bad = [edit for edit in patch.edits if edit.state.startswith("drift:") or edit.state == ALREADY_UNKNOWN]
-            found += [(patch, edit) for edit in bad]
-            if not bad and (patch.state == "drift:partial" or (patch.required and self._idle(patch))):
-                found.append((patch, None))
-        return found
-
-    def _idle(self, patch: PatchPlan) -> bool:
-        return patch.state in (UPSTREAMED, NOT_APPLICABLE) and not self._is_expectation(patch.id)
-
-    def _is_expectation(self, id: str) -> bool:
-        return any(patch["id"] == id and patch["class"] == "expectation" for patch in self.patchset.patches)
-
-    def manifest(self, records: dict[str, str]) -> Manifest:
-        """The record to write beside the files, every pending edit being applied then."""
-        patches: dict[str, Any] = {}
-        for patch in self.patches:
-            state = APPLIED if patch.state == PENDING else patch.state
-            edits = [
-                {
-                    "file": e.file,
-                    "where": e.where,
-                    "op": e.op,
-                    "state": APPLIED if e.state == PENDING else e.state,
-                }
-                for e in patch.edits
-            ]
-            patches[patch.id] = {"state": state, "edits": edits}
-        files = {file: change.record for file, change in self.files.items() if change.record is not None}
-        return Manifest(self.patchset.sha256, self.patchset.vllm, patches, files, records)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "vllm": self.patchset.vllm,
-            "patchset": self.patchset.sha256,
-            "patches": {patch.id: patch.to_json() for patch in self.patches},
-        }
-
-
-@dataclass
-class _Item:
-    """An edit of the patch set on its way through the plan."""
-
-    patch: dict[str, Any]
-    spec: dict[str, Any]
-    plan: EditPlan
-    operation: Operation | None = None
-    edit: Edit | None = None
 
 
 def plan(sources: Sources, patchset: PatchSet) -> Plan:
@@ -168,7 +35,7 @@ def plan(sources: Sources, patchset: PatchSet) -> Plan:
     if unchanged is not None:
         return unchanged
     patches, items = _items(patchset)
-    by_file: dict[str, list[_Item]] = {}
+    by_file: dict[str, list[Item]] = {}
     for item in items:
         by_file.setdefault(item.plan.file, []).append(item)
     recorded = sources.manifest.files if sources.manifest else {}
@@ -204,7 +71,7 @@ def _as_recorded(sources: Sources, patchset: PatchSet) -> Plan | None:
     return Plan(patchset, patches, {}, [])
 
 
-def _items(patchset: PatchSet) -> tuple[list[PatchPlan], list[_Item]]:
+def _items(patchset: PatchSet) -> tuple[list[PatchPlan], list[Item]]:
     patches, items = [], []
     for patch in patchset.patches:
         planned = PatchPlan(patch["id"], patch["required"], patch["independent"])
@@ -213,23 +80,26 @@ def _items(patchset: PatchSet) -> tuple[list[PatchPlan], list[_Item]]:
             check_relative(spec["file"])
             edit = EditPlan(spec["file"], spec.get("in", "<module>"), spec["op"])
             planned.edits.append(edit)
-            items.append(_Item(patch, spec, edit))
+            items.append(Item(patch, spec, edit))
     return patches, items
 
 
 def _plan_file(
-    sources: Sources, patchset: PatchSet, file: str, items: list[_Item], record: FileRecord | None
+    sources: Sources, patchset: PatchSet, file: str, items: list[Item], record: FileRecord | None
 ) -> Change | None:
     current = sources.read(file)
     pristine = current
     if record is not None:
         try:
             if current is None:
-                raise ApplierError(NOT_DONE, "the file was removed after it was patched")
+                raise ApplierError(MISMATCH, "the file was removed after it was patched", where=file)
             pristine = record.reverse(file, current)
         except ApplierError as error:
+            if not items:
+                # No edit could carry the drift, and the file's way back must not be forgotten.
+                raise
             for item in items:
-                item.plan.drift(Drift("conflict", f"{file}: {error.message}"))
+                item.drift(Drift("conflict", error.message))
             return None
     upstream = pristine is not None and (
         sha256(pristine) in patchset.baseline.get(file, []) or sources.pristine_by_release(file, pristine)
@@ -242,26 +112,24 @@ def _plan_file(
                 _decide_overlay(item, pristine, upstream)
                 continue
             if pristine is None:
-                _absent(item)
+                _absent(item, sources)
                 continue
             source = source or Source(file, pristine)
             _decide(item, source, upstream)
         except Drift as drift:
-            item.plan.drift(drift)
+            item.drift(drift)
     after: bytes | None = pristine
     undo: tuple[Undo, ...] = ()
     wanted = [item for item in items if item.plan.state == PENDING]
     if wanted:
         try:
-            after, undo = _combine(file, pristine, source, wanted)
+            after, undo = combine(file, pristine, source, wanted)
         except Drift as drift:
-            for item in wanted:
-                if item.plan.state == PENDING:
-                    item.plan.drift(drift)
-            after, undo = pristine, ()
-    if record is not None and after == current:
-        for item in wanted:
-            item.plan.state = APPLIED
+            blame(file, pristine, wanted, drift)
+    if any(item.plan.state.startswith("drift:") for item in items):
+        return None
+    if record is not None and current is not None:
+        _mark_applied(sources, wanted, current, complete=after == current)
     file_record = None
     if after is not None and after != pristine:
         replaced = pristine if pristine is not None and not undo else None
@@ -270,128 +138,67 @@ def _plan_file(
     return Change(file, current, pristine, after, file_record)
 
 
-def _absent(item: _Item) -> None:
+def _mark_applied(sources: Sources, items: list[Item], current: bytes, *, complete: bool) -> None:
+    """Tell the edits that an earlier application made from those that are still to be made."""
+    recorded = sources.manifest.patches if sources.manifest else {}
+    for item in items:
+        assert item.operation is not None
+        listed = recorded.get(item.patch["id"], {}).get("state") == APPLIED
+        try:
+            if complete or (listed and item.operation.done(Source(item.plan.file, current))):
+                item.plan.state = APPLIED
+        except Drift:
+            continue
+
+
+def _absent(item: Item, sources: Sources) -> None:
     if item.spec["applies"]:
-        raise Drift("missing-file", f"{item.plan.file} does not exist")
+        raise Drift("missing-file", f"{item.plan.file} does not exist", _nearest_file(sources, item.plan.file))
     item.plan.state = NOT_APPLICABLE
 
 
-def _decide_overlay(item: _Item, pristine: bytes | None, upstream: bool) -> None:
+def _nearest_file(sources: Sources, file: str) -> Candidate | None:
+    """A file of that name elsewhere, or of a similar name in the same folder."""
+    path = PurePosixPath(file)
+    options = [
+        other for other in map(PurePosixPath, sources.files()) if other.name == path.name or other.parent == path.parent
+    ]
+    ratios = [difflib.SequenceMatcher(None, file, str(other)).ratio() for other in options]
+    if not ratios or max(ratios) < 0.6:
+        return None
+    return Candidate(1, MODULE, "", str(options[ratios.index(max(ratios))]))
+
+
+def _decide_overlay(item: Item, pristine: bytes | None, upstream: bool) -> None:
     assert isinstance(item.operation, Overlay)
     if pristine == item.operation.content:
         item.plan.state = UPSTREAMED if upstream else ALREADY_UNKNOWN
     elif not item.spec["applies"]:
         item.plan.state = NOT_APPLICABLE
+    elif item.expectation:
+        raise Drift("expectation", f"missing: {item.plan.file} as the overlay has it")
     elif pristine is not None:
         item.operation.allows(pristine)
 
 
-def _decide(item: _Item, source: Source, upstream: bool) -> None:
+def _decide(item: Item, source: Source, upstream: bool) -> None:
     assert item.operation is not None
-    expectation = item.patch["class"] == "expectation"
     try:
         done = item.operation.done(source)
-    except Drift as drift:
-        if not item.spec["applies"]:
-            item.plan.state = NOT_APPLICABLE
-        elif expectation:
-            raise Drift("expectation", drift.message, drift.nearest) from None
-        else:
+    except Drift:
+        if item.spec["applies"]:
             raise
-        return
-    if done and (upstream or expectation):
+        done = False
+    if done and (upstream or item.expectation):
         item.plan.state = UPSTREAMED
     elif not item.spec["applies"]:
         item.plan.state = NOT_APPLICABLE
     elif done:
         item.plan.state = ALREADY_UNKNOWN
         item.plan.message = "the change is there, but neither the release nor a manifest says where it came from"
-    elif expectation:
-        try:
-            item.operation.edit(source)
-        except Drift as drift:
-            raise Drift("expectation", f"missing: {item.operation.sought()}", drift.nearest) from None
-        raise Drift("expectation", f"missing in {item.plan.where}, though every supported release should have it")
     else:
-        item.edit = item.operation.edit(source)
-
-
-def _combine(
-    file: str, pristine: bytes | None, source: Source | None, items: list[_Item]
-) -> tuple[bytes, tuple[Undo, ...]]:
-    """Put the edits of one file together and check the result. Errors: Drift for all of them."""
-    overlays = [item for item in items if isinstance(item.operation, Overlay)]
-    if overlays:
-        if len(items) > 1:
-            ids = ", ".join(sorted({item.patch["id"] for item in items}))
-            raise Drift("overlap", f"more than one edit brings {file} ({ids})")
-        operation = overlays[0].operation
-        assert isinstance(operation, Overlay)
-        if file.endswith(".py"):
-            _compile(Source(file, operation.content))
-        return operation.content, ()
-    assert source is not None and pristine is not None
-    edits = [item.edit for item in items if item.edit is not None]
-    after, undo = _splice(pristine, items)
-    if file.endswith(".py"):
-        new = Source(file, after)
-        _compile(new)
-        check.only_intended(source, new, edits)
-        for edit, names in check.unbound(new, edits):
-            item = next(item for item in items if item.edit is edit)
-            item.plan.drift(
-                Drift("unbound", f"{item.plan.where} does not bind {', '.join(names)}, which the edit uses")
-            )
-    else:
-        new = Source(file, after)
-    for item in items:
-        assert item.operation is not None
-        if not item.operation.done(new):
-            raise Drift("partial", f"after the edit its own condition does not hold: {item.operation.sought()}")
-    if any(item.plan.state != PENDING for item in items):
-        return pristine, ()
-    return after, undo
-
-
-def _splice(pristine: bytes, items: list[_Item]) -> tuple[bytes, tuple[Undo, ...]]:
-    pieces: list[tuple[Splice, _Item]] = [
-        (splice, item) for item in items if item.edit is not None for splice in item.edit.splices
-    ]
-    # Insertions at one place keep the order of the series: the sort is stable.
-    pieces.sort(key=lambda piece: (piece[0].start, piece[0].end))
-    out, undo, position = bytearray(), [], 0
-    for splice, item in pieces:
-        if splice.start < position:
-            raise Drift("overlap", f"{item.patch['id']} edits a place that another edit of this file changes")
-        out += pristine[position : splice.start]
-        undo.append(Undo(len(out), len(splice.text), pristine[splice.start : splice.end]))
-        out += splice.text
-        position = splice.end
-    out += pristine[position:]
-    return bytes(out), tuple(undo)
-
-
-def _compile(source: Source) -> None:
-    try:
-        compile(source.tree, source.path, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
-        raise Drift("syntax", f"the edited {source.path} does not compile: {error}") from None
-
-
-def refusal(problems: Iterable[tuple[PatchPlan, EditPlan | None]]) -> list[str]:
-    """One paragraph per problem: patch, file, what was looked for, nearest candidate."""
-    lines = []
-    for patch, edit in problems:
-        if edit is None:
-            reason = (
-                "some edits are pending and some are upstream; list them as `independent: true` if that is right"
-                if patch.state == "drift:partial"
-                else f"is required but {patch.state} here; make it optional or drop it from the profile"
-            )
-            lines.append(f"{patch.id}: {reason}")
-            continue
-        text = f"{patch.id}: {edit.file}: {edit.where}: {edit.state}: {edit.message}"
-        if edit.nearest is not None:
-            text += f" — nearest: {edit.file}:{edit.nearest.line}: {edit.nearest.where}: {edit.nearest.text}"
-        lines.append(text)
-    return lines
+        edit = item.operation.edit(source)
+        if item.expectation:
+            place = source.candidate_at(source.line_of(edit.splices[0].start), item.plan.where)
+            raise Drift("expectation", f"missing: {item.operation.sought()}, as the edit would leave it", place)
+        item.edit = edit

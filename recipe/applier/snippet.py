@@ -8,17 +8,23 @@ import textwrap
 import tokenize
 
 from .errors import Drift
-
-# From 3.12 on the text of an f-string is a token of its own.
-_STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+from .source import quiet
 
 
 def statements(text: str) -> list[ast.stmt]:
-    """Parse code as statements; `return` and `await` may stand at its top level. Errors: Drift(syntax)."""
+    """Parse code as one or more statements; `return` and `await` may stand at its top level.
+
+    Errors: Drift(syntax).
+    """
     try:
-        return ast.parse(textwrap.dedent(text)).body
-    except SyntaxError as error:
-        raise Drift("syntax", f"the patch's own code does not parse: {error.msg}: {text.strip()!r}") from None
+        with quiet():
+            found = ast.parse(_flush_left(text)).body
+    except (SyntaxError, ValueError) as error:
+        raise Drift("syntax", f"the patch's own code does not parse: {error}: {text.strip()!r}") from None
+    if not found:
+        # It would count as done everywhere: nothing of it can be missing.
+        raise Drift("syntax", f"the patch's own code holds no statement: {text.strip()!r}")
+    return found
 
 
 def expression(text: str) -> ast.expr:
@@ -30,9 +36,13 @@ def expression(text: str) -> ast.expr:
 
 
 def try_expression(text: str) -> ast.expr | None:
+    """Like `expression`, but None for what is none."""
+    if not text.strip():
+        return None
     try:
-        return ast.parse(f"({text.strip()}\n)", mode="eval").body
-    except SyntaxError:
+        with quiet():
+            return ast.parse(f"({text.strip()}\n)", mode="eval").body
+    except (SyntaxError, ValueError):
         return None
 
 
@@ -47,13 +57,31 @@ def header(text: str) -> tuple[ast.stmt, bool]:
 
 def layout(text: str, indent: bytes, newline: bytes) -> bytes:
     """Lay statements out under `indent`, one trailing newline; inner lines of strings are left as they are."""
-    code = textwrap.dedent(text).strip("\n")
+    code = _flush_left(text)
     inside: set[int] = set()
+    starts: list[int] = []
     for token in tokenize.generate_tokens(io.StringIO(code).readline):
-        if token.type in _STRINGS:
-            inside.update(range(token.start[0] + 1, token.end[0] + 1))
+        # From 3.12 on an f-string is many tokens. It is left alone as a whole, so that all versions lay it out alike.
+        name = tokenize.tok_name[token.type]
+        if name.endswith("STRING_START"):
+            starts.append(token.start[0])
+        elif name == "STRING" or name.endswith("STRING_END"):
+            first = token.start[0] if name == "STRING" else starts.pop()
+            inside.update(range(first + 1, token.end[0] + 1))
     lines = [
         line.encode() if number in inside or not line.strip() else indent + line.encode()
         for number, line in enumerate(code.split("\n"), start=1)
     ]
     return newline.join(lines) + newline
+
+
+def _flush_left(text: str) -> str:
+    """Code without the indentation that it has as a whole, without blank lines around it."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    while lines and not lines[0].strip():
+        del lines[0]
+    while lines and not lines[-1].strip():
+        del lines[-1]
+    code = "\n".join(lines)
+    # dedent also empties the blank lines inside of strings, so it only gets what needs it.
+    return textwrap.dedent(code) if code[:1].isspace() else code

@@ -10,8 +10,12 @@ import ast
 import bisect
 import difflib
 import hashlib
+import io
 import re
+import tokenize
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .errors import Candidate, Drift
@@ -26,7 +30,7 @@ _NEWLINE = re.compile(rb"\r\n|\r|\n")
 class Source:
     """The bytes of a file and, when asked for, its tree.
 
-    Errors: Drift(syntax) when it is not UTF-8 or mixes line endings.
+    Errors: Drift(syntax) when it is not UTF-8, or its lines do not all end with LF or all with CRLF.
     """
 
     def __init__(self, path: str, data: bytes) -> None:
@@ -40,6 +44,8 @@ class Source:
         if len(endings) > 1:
             raise Drift("syntax", f"{path} mixes line endings; it cannot be edited safely")
         self.newline = endings.pop() if endings else b"\n"
+        if self.newline == b"\r":
+            raise Drift("syntax", f"the lines of {path} end with carriage returns; it cannot be edited safely")
         self._tree: ast.Module | None = None
         start = len(BOM) if data.startswith(BOM) else 0
         self._starts = [start, *(found.end() for found in _NEWLINE.finditer(data))]
@@ -50,9 +56,14 @@ class Source:
         """The parsed file. Errors: Drift(syntax)."""
         if self._tree is None:
             try:
-                self._tree = ast.parse(self.data, filename=self.path)
+                encoding, _ = tokenize.detect_encoding(io.BytesIO(self.data).readline)
+                with quiet():
+                    self._tree = ast.parse(self.data, filename=self.path)
             except (SyntaxError, ValueError) as error:
                 raise Drift("syntax", f"{self.path} does not parse: {error}") from None
+            # The columns of the tree count bytes of UTF-8, whatever the file is written in.
+            if not encoding.startswith("utf-8") and not self.data.isascii():
+                raise Drift("syntax", f"{self.path} declares the encoding {encoding}; only UTF-8 can be edited")
         return self._tree
 
     def offset(self, line: int, column: int) -> int:
@@ -68,9 +79,9 @@ class Source:
             return self.line_start(line) + len(self.indent(line)), self.offset(node.end_lineno, node.end_col_offset)
         return self.offset(line, column), self.offset(node.end_lineno, node.end_col_offset)
 
-    def text(self, node: Any) -> str:
-        start, end = self.span(node)
-        return self.data[start:end].decode("utf-8")
+    def encode(self, code: str) -> bytes:
+        """Code that a patch brings, with the line endings of this file."""
+        return code.replace("\r\n", "\n").encode().replace(b"\n", self.newline)
 
     def line_of(self, offset: int) -> int:
         """1-based line of a byte offset."""
@@ -108,7 +119,8 @@ class Source:
             return found[0]
         if found:
             lines = ", ".join(str(getattr(node, "lineno", 1)) for node in found)
-            raise Drift("ambiguous", f"{name} is defined {len(found)} times (lines {lines})")
+            message = f"{name} is defined {len(found)} times (lines {lines})"
+            raise Drift("ambiguous", message, self.candidate(found[0], name))
         raise Drift("scope", f"no definition of {name}", self.nearest_scope(name))
 
     def nearest_scope(self, name: str) -> Candidate | None:
@@ -126,26 +138,35 @@ class Source:
         if not names:
             return None
         best = max(names, key=likeness)
-        node: Any = self.scopes[best][0]
-        return Candidate(node.lineno, best, self._first_line(node))
+        return self.candidate(self.scopes[best][0], best)
 
     def candidate(self, node: Any, where: str) -> Candidate:
-        return Candidate(node.lineno, where, self._first_line(node))
+        """The place of a node of scope `where`."""
+        return self.candidate_at(node.lineno, where)
 
-    def _first_line(self, node: Any) -> str:
-        line = node.lineno
-        return self.data[self.line_start(line) : self.line_end(line)].decode("utf-8").strip()
+    def candidate_at(self, line: int, where: str) -> Candidate:
+        text = self.data[self.line_start(line) : self.line_end(line)].decode("utf-8")
+        return Candidate(line, where, text.strip())
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Python's warnings about the code of others are no concern of whoever patches it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
     """Yield (qualified name, node) of every def and class below `node`, through `if`, `try` and `with`."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, SCOPES):
-            name = f"{prefix}{child.name}"
-            yield name, child
-            yield from definitions(child, f"{name}.")
-        elif isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
-            yield from definitions(child, prefix)
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, []):
+            if isinstance(child, SCOPES):
+                name = f"{prefix}{child.name}"
+                yield name, child
+                yield from definitions(child, f"{name}.")
+            else:
+                yield from definitions(child, prefix)
 
 
 def bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -187,17 +208,25 @@ def _own_children(scope: ast.AST) -> list[ast.AST]:
 
 def same(left: Any, right: Any) -> bool:
     """Compare two trees by structure; positions and expression contexts do not count."""
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, ast.AST):
-        return all(
-            same(getattr(left, name, None), getattr(right, name, None))
-            for name in left._fields
-            if name not in ("ctx", "kind", "type_comment")
-        )
-    if isinstance(left, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return bool(left == right)
+    # With a stack of its own: a sum of a thousand strings is a tree of depth a thousand.
+    stack = [(left, right)]
+    while stack:
+        left, right = stack.pop()
+        if type(left) is not type(right):
+            return False
+        if isinstance(left, ast.AST):
+            stack.extend(
+                (getattr(left, name, None), getattr(right, name, None))
+                for name in left._fields
+                if name not in ("ctx", "kind", "type_comment")
+            )
+        elif isinstance(left, list):
+            if len(left) != len(right):
+                return False
+            stack.extend(zip(left, right, strict=True))
+        elif left != right:
+            return False
+    return True
 
 
 def fingerprint(node: Any) -> str:

@@ -10,7 +10,7 @@ import csv
 import email.parser
 import hashlib
 import io
-import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -29,6 +29,9 @@ class Sources(Protocol):
 
     def pristine_by_release(self, file: str, data: bytes) -> bool:
         """Whether these sources are a release's own archive and its list of hashes has these bytes."""
+
+    def files(self) -> Iterable[str]:
+        """The paths of the files of vLLM's distribution, for saying what a missing one may be called now."""
 
 
 class Tree:
@@ -67,6 +70,9 @@ class Tree:
         # RECORD describes what is on disk, also after somebody rewrote both: it proves nothing here.
         return False
 
+    def files(self) -> Iterable[str]:
+        return record_rows(self.record(self.dist_info))
+
     def path(self, file: str) -> Path:
         """The file's path. Errors: ApplierError(2) when it would leave the tree or passes a symbolic link."""
         check_relative(file)
@@ -78,7 +84,7 @@ class Tree:
         return path
 
     def owner(self, file: str) -> str | None:
-        """Name of the dist-info folder whose RECORD lists the file; for a new file that of its package."""
+        """Name of the dist-info folder whose RECORD lists the file; None when no distribution does."""
         if file not in self._owners:
             self._owners[file] = self._find_owner(file)
         return self._owners[file]
@@ -95,14 +101,15 @@ class Tree:
             (path.name for path in self.root.glob("*.dist-info") if path.is_dir()),
             key=lambda name: (not name.lower().startswith(top), name),
         )
-        row = re.compile(rb'(?:^|\n)"?' + re.escape(file.encode()) + rb'"?,')
-        return next((name for name in folders if row.search(self.record(name))), None)
+        rows = (f"\n{file},".encode(), f'\n"{file}",'.encode())
+        return next((name for name in folders if any(row in b"\n" + self.record(name) for row in rows)), None)
 
 
 def check_relative(file: str) -> None:
     """Errors: ApplierError(1) for a path that is absolute, has `..`, or is not in normal form."""
     path = PurePosixPath(file)
-    if path.is_absolute() or ".." in path.parts or not path.parts or str(path) != file or "\\" in file:
+    plain = file.isprintable() and "\\" not in file and str(path) == file
+    if path.is_absolute() or ".." in path.parts or not path.parts or not plain:
         raise ApplierError(USAGE, f"{file!r} is not a plain relative path", hint="write it as vllm/module.py")
 
 
@@ -122,32 +129,33 @@ def record_rows(record: bytes) -> dict[str, tuple[str, str]]:
     return {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
 
 
-def rewrite_record(record: bytes, changes: dict[str, bytes | None]) -> bytes:
-    """Give RECORD with the rows of `changes` renewed; None removes a row, a new path goes before RECORD's own.
-
-    Rows that do not change keep their bytes.
-    """
+def record_row(record: bytes, path: str, data: bytes) -> str:
+    """The row of a file, with the line ending that this RECORD has."""
+    text = io.StringIO()
     newline = "\r\n" if b"\r\n" in record else "\n"
-    left = dict(changes)
+    csv.writer(text, lineterminator=newline).writerow([path, record_hash(data), str(len(data))])
+    return text.getvalue()
+
+
+def replace_rows(record: bytes, rows: Mapping[str, str | None]) -> tuple[bytes, dict[str, str | None]]:
+    """Put `rows` (as written, with their line ending) in place of those of the same paths; None takes one away.
+
+    Returns the new RECORD and the rows that lead back from it. All other bytes stay; a new row goes before RECORD's
+    own.
+    """
+    left = dict(rows)
+    before: dict[str, str | None] = {}
     out: list[str] = []
-    own: int | None = None
-    for line in record.decode("utf-8").splitlines():
-        path = next(csv.reader([line]), [""])[0]
+    own = 0
+    for line in io.StringIO(record.decode("utf-8"), newline=""):
+        path = next(csv.reader([line]))[0] if line.startswith('"') else line.partition(",")[0]
         if path in left:
-            data = left.pop(path)
-            if data is not None:
-                out.append(_row(path, data))
+            before[path] = line
+            out.append(left.pop(path) or "")
             continue
         if path.endswith(".dist-info/RECORD"):
             own = len(out)
         out.append(line)
-    added = [_row(path, data) for path, data in sorted(left.items()) if data is not None]
-    at = len(out) if own is None else own
-    out[at:at] = added
-    return "".join(line + newline for line in out).encode("utf-8")
-
-
-def _row(path: str, data: bytes) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow([path, record_hash(data), str(len(data))])
-    return text.getvalue()
+    added = {path: row for path, row in sorted(left.items()) if row is not None}
+    out[own:own] = added.values()
+    return "".join(out).encode("utf-8"), before | dict.fromkeys(added)

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from recipe.applier.patchset import SCHEMA, PatchSet
@@ -59,24 +59,10 @@ def load_patch(path: Path) -> Patch:
     """Read one patch file. Errors: ConfigError with every mistake and its line."""
     document = source.load(path)
     value = document.validate(model.PatchFile)
-    problems = []
     if value.id != path.stem:
-        problems.append(
-            Problem(f"id: {value.id!r} is not the file's name", document.where(("id",)), f"write {path.stem}")
+        raise ConfigError(
+            [Problem(f"id: {value.id!r} is not the file's name", document.where(("id",)), f"write {path.stem}")]
         )
-    for index, edit in enumerate(value.edits):
-        try:
-            SpecifierSet(edit.when)
-        except InvalidSpecifier:
-            problems.append(
-                Problem(
-                    f"edits.{index}.when: {edit.when!r} is not a version range",
-                    document.where(("edits", index, "when")),
-                    'write for example ">=0.25.0,<0.34"',
-                )
-            )
-    if problems:
-        raise ConfigError(problems)
     return Patch(value, document)
 
 
@@ -129,6 +115,9 @@ def _chosen(profile: Loaded[Profile]) -> list[tuple[Patch, bool]]:
                 where = profile.document.where(("patches", kind, index))
                 problems.append(Problem(f"patches.{kind}.{index}: there is no patch {name!r}", where, hint))
                 continue
+            if path in (listed for _, listed, _ in known):
+                where = profile.document.where(("patches", kind, index))
+                problems.append(Problem(f"patches.{kind}.{index}: {name!r} is listed twice", where, "keep one of them"))
             place = order.index(name) if "/" not in name else len(order) + len(known)
             known.append((place, path, kind == "required"))
     if problems:

@@ -2,7 +2,7 @@
 
 import difflib
 
-from recipe.applier.plan import Change, Plan
+from recipe.applier.states import Change, Plan
 
 
 def unified(plan: Plan) -> str:

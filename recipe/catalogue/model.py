@@ -1,8 +1,15 @@
 """The patch file: its keys and their types. What an operation does with them is the applier's business."""
 
-from typing import Annotated, Literal
+import difflib
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from recipe.applier.errors import ApplierError
+from recipe.applier.ops import OPERATIONS
+from recipe.applier.tree import check_relative
+from recipe.config.explain import wrong
+from recipe.config.fields import Releases, matching
 
 
 def _dashes(name: str) -> str:
@@ -13,9 +20,33 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_dashes, populate_by_name=True)
 
 
+def _relative(file: str) -> str:
+    try:
+        check_relative(file)
+    except ApplierError as error:
+        raise wrong(error.message, error.hint or "") from None
+    return file
+
+
+def _operation(edit: Any) -> Any:
+    op = edit.get("op") if isinstance(edit, dict) else None
+    if isinstance(op, str) and op not in OPERATIONS:
+        near = difflib.get_close_matches(op, OPERATIONS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(OPERATIONS)}"
+        raise wrong(f"there is no operation {op!r}", hint)
+    return edit
+
+
+Code = Annotated[str, AfterValidator(matching(r"(?s).*\S.*", "any code", "write some"))]
+Module = Annotated[str, AfterValidator(matching(r"\.*[\w.]*", "the name of a module", "write it as vllm.module"))]
+Imported = Annotated[
+    str, AfterValidator(matching(r"[^\W\d]\w*( as [^\W\d]\w*)?", "a name to import", "write NAME or NAME as OTHER"))
+]
+
+
 class _Edit(_Model):
-    file: str
-    when: str
+    file: Annotated[str, AfterValidator(_relative)]
+    when: Releases
 
 
 class _Scoped(_Edit):
@@ -31,7 +62,7 @@ class _Code(_Scoped):
     @model_validator(mode="after")
     def _one_source(self) -> "_Code":
         if (self.add is None) == (self.snippet is None):
-            raise ValueError("needs exactly one of `add` and `snippet`")
+            raise wrong("needs exactly one of `add` and `snippet`", "write the code here, or name its file")
         return self
 
 
@@ -61,19 +92,21 @@ class Insert(_Code):
     @model_validator(mode="after")
     def _one_anchor(self) -> "Insert":
         if (self.before is None) == (self.after is None):
-            raise ValueError("needs exactly one of `before` and `after`")
+            raise wrong("needs exactly one of `before` and `after`", "write the statement beside which the code goes")
         return self
 
 
 class Replace(_Scoped):
     op: Literal["replace"]
-    old: str
-    new: str
+    old: Code
+    new: Code
 
 
 class Body(_Code):
     op: Literal["body"]
-    fingerprint: str = Field(pattern="^[0-9a-f]{64}$")
+    fingerprint: Annotated[
+        str, AfterValidator(matching("[0-9a-f]{64}", "a fingerprint", "`hallmark plan` tells the one that is there"))
+    ]
 
 
 class Member(_Scoped):
@@ -84,14 +117,14 @@ class Member(_Scoped):
 
 
 class ImportNames(_Model):
-    from_: str | None = None
-    names: list[str] = []
-    import_: str | None = None
+    from_: Module | None = None
+    names: list[Imported] = []
+    import_: Module | None = None
 
     @model_validator(mode="after")
     def _one_form(self) -> "ImportNames":
         if (self.from_ is None) == (self.import_ is None) or bool(self.from_) != bool(self.names):
-            raise ValueError("is either {from: MODULE, names: [NAME]} or {import: MODULE}")
+            raise wrong("is no import", "write {from: MODULE, names: [NAME]} or {import: MODULE}")
         return self
 
 
@@ -102,8 +135,8 @@ class Import(_Edit):
 
 class Text(_Scoped):
     op: Literal["text"]
-    old: str = Field(min_length=1)
-    new: str
+    old: Code
+    new: Code
     count: int = Field(ge=1)
 
 
@@ -114,7 +147,9 @@ class Overlay(_Edit):
 
 
 Edit = Annotated[
-    CallKeyword | Parameter | Insert | Replace | Body | Member | Import | Text | Overlay, Field(discriminator="op")
+    CallKeyword | Parameter | Insert | Replace | Body | Member | Import | Text | Overlay,
+    Field(discriminator="op"),
+    BeforeValidator(_operation),
 ]
 
 
@@ -130,7 +165,7 @@ class Upstream(_Model):
     @model_validator(mode="after")
     def _something(self) -> "Upstream":
         if self.pr is None and self.issue is None and self.none is None:
-            raise ValueError("needs `pr`, `issue`, or `none` with the reason why there is neither")
+            raise wrong("names no thread", "write `pr`, `issue`, or `none` with the reason why there is neither")
         return self
 
 

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from recipe.applier import errors as applier
 from recipe.applier.patchset import public
-from recipe.applier.plan import EditPlan, PatchPlan, refusal
+from recipe.applier.states import EditPlan, PatchPlan, refusal
 from recipe.applier.tree import Sources, Tree
 from recipe.catalogue.wheels import Wheel
 from recipe.catalogue.wheels import wheel as released
@@ -75,6 +77,10 @@ def sources(
             f"{profile.name} runs the fork {wanted.fork!r}, which takes no patches",
             where=profile.document.where(("vllm",)),
         )
+    try:
+        Version(wanted)
+    except InvalidVersion:
+        raise HallmarkError(f"{wanted!r} is not a version", where="--vllm", hint="write for example 0.33.0") from None
     return released(wanted, distribution)
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from recipe.applier.manifest import Manifest
@@ -24,15 +25,20 @@ class Wheel:
         try:
             self._archive = zipfile.ZipFile(path)
             self._names = set(self._archive.namelist())
-            info = next(name for name in self._names if name.endswith(".dist-info/METADATA"))
+            info = next(name for name in self._names if name.endswith(".dist-info/RECORD"))
+            self._rows = record_rows(self._archive.read(info))
         except (OSError, zipfile.BadZipFile, StopIteration):
             raise HallmarkError("is not a wheel", where=str(path), hint="name a .whl file") from None
+        if "vllm/__init__.py" not in self._names:
+            raise HallmarkError("is not a wheel of vLLM", where=str(path), hint="name the wheel of a vLLM release")
         self.dist_info = info.partition("/")[0]
         self.distribution, _, self.version = self.dist_info.removesuffix(".dist-info").partition("-")
-        self._rows = record_rows(self._archive.read(f"{self.dist_info}/RECORD"))
 
     def read(self, file: str) -> bytes | None:
         return self._archive.read(file) if file in self._names else None
+
+    def files(self) -> Iterable[str]:
+        return self._rows
 
     def pristine_by_release(self, file: str, data: bytes) -> bool:
         return self._rows.get(file) == (record_hash(data), str(len(data)))

@@ -12,8 +12,7 @@ from scripts.demo import story, table
 def main() -> int:
     """Run the story and print its table; returns the exit status."""
     try:
-        with story.interruptible():
-            told = story.tell()
+        told = story.tell()
     except KeyboardInterrupt:
         return 130
     except HallmarkError as error:

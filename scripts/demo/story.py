@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from launch.nodes.lock import locked
 from recipe.errors import HallmarkError
 from scripts.demo import install
 
@@ -50,7 +51,12 @@ class Story:
 
 
 def tell() -> Story:
-    """Run all steps. Errors: HallmarkError when a step cannot be done at all."""
+    """Run all steps. Errors: HallmarkError when a step cannot be done at all; Busy while another demo runs."""
+    with locked(HOME / "lock", "make demo"), interruptible():
+        return _tell()
+
+
+def _tell() -> Story:
     told = Story()
     began = time.monotonic()
     venv = install.environment()

@@ -16,8 +16,7 @@ _PAGE = paths.CHECKOUT / "docs" / "figures.md"
 def main() -> int:
     """Measure and write the page; returns 1 when a step of the demo did not go as it should."""
     rows = engine.measure()
-    with story.interruptible():
-        told = story.tell()
+    told = story.tell()
     table.show(told)
     moves = [row for row in told.rows if row.moves]
     total, group = sum(row.seconds for row in told.rows), sum(row.group for row in told.rows)

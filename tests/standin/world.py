@@ -23,7 +23,8 @@ from launch.cli.main import main
 from launch.engines.process import Process, marked
 from launch.group.journal import Journal
 from launch.ledger.store import Store
-from recipe.config.load import load_cluster
+from recipe.config.load import Loaded, load_cluster
+from recipe.config.models import Cluster
 from tests.standin import venv
 
 DEADLINE = 30.0
@@ -33,11 +34,12 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 # By patch: the line of behaviour.py that it replaces, and by what.
 BEHAVIOURS = {
     "greets": ('GREETING = "plain"', 'GREETING = "patched"'),
+    "warns": ('GREETING = "plain"', 'GREETING = "raise the limit, else OSError follows"'),
     "collapses": ("DRAFT_SHIFT = 0", "DRAFT_SHIFT = 1"),
     "fails-at-start": ("FAIL_AT_START: tuple[int, ...] = ()", "FAIL_AT_START: tuple[int, ...] = (1,)"),
     "hangs-at-start": ("HANG_AT_START: tuple[int, ...] = ()", "HANG_AT_START: tuple[int, ...] = (1,)"),
     "hangs-on-requests": ("HANG_COMPLETIONS = False", "HANG_COMPLETIONS = True"),
-    "dies-after-ready": ("ANSWERS_BEFORE_DEATH = 1_000_000", "ANSWERS_BEFORE_DEATH = 2"),
+    "dies-after-ready": ("ANSWERS_BEFORE_DEATH = 1_000_000", "ANSWERS_BEFORE_DEATH = 3"),
     "misses-its-line": ("GREETING = 'another'", "GREETING = 'more'"),
 }
 
@@ -145,6 +147,11 @@ class World:
         }
         self.write(f"profiles/{name}.yaml", values | changes)
 
+    def brief_trials(self) -> None:
+        """Judge a and c by one gate only, where a test launches often and judges nothing."""
+        for name, patches in (("a", ()), ("c", ("greets",))):
+            self.profile(name, *patches, gates={"trial": ["answers"], "certify": ["answers"]})
+
     def cluster(self, name: str = CLUSTER, *, node: Path | None = None, **changes: Any) -> None:
         """A cluster of two local nodes that runs profile a."""
         nodes = [
@@ -183,7 +190,10 @@ class World:
         return Command(self, words, before)
 
     def store(self, cluster: str = CLUSTER) -> Store:
-        return Store(load_cluster(self.home, cluster))
+        return Store(self.loaded(cluster))
+
+    def loaded(self, cluster: str = CLUSTER) -> Loaded[Cluster]:
+        return load_cluster(self.home, cluster)
 
     def journal(self) -> Journal:
         """The journal, read and checked."""

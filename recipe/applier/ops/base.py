@@ -56,16 +56,25 @@ class Operation:
         raise NotImplementedError
 
 
-def put_beside(block: list[ast.stmt], anchor: ast.stmt, added: list[ast.stmt], *, after: bool) -> None:
-    """Insert statements beside `anchor` in place, behind what earlier edits have put there."""
-    index = next(number for number, statement in enumerate(block) if statement is anchor)
+def index_of(nodes: list[Any], node: Any) -> int:
+    """Where a node of the old tree is now. Errors: Drift(overlap) when another edit took it away."""
+    for index, found in enumerate(nodes):
+        if found is node:
+            return index
+    raise Drift("overlap", "another edit of this file replaces what this edit stands beside")
+
+
+def put_beside(nodes: list[Any], anchor: Any, added: list[Any], *, after: bool) -> int:
+    """Insert nodes beside `anchor` in place, behind what earlier edits have put there. Returns their index."""
+    index = index_of(nodes, anchor)
     if after:
         index += 1
-        while index < len(block) and getattr(block[index], "hallmark_added", False):
+        while index < len(nodes) and getattr(nodes[index], "hallmark_added", False):
             index += 1
-    for statement in added:
-        statement.hallmark_added = True  # type: ignore[attr-defined]
-    block[index:index] = added
+    for node in added:
+        node.hallmark_added = True
+    nodes[index:index] = added
+    return index
 
 
 @dataclass(frozen=True)
@@ -98,13 +107,14 @@ def gap_after(source: Source, element_end: int, closing: int) -> Gap:
     return Gap(end, None)
 
 
-def add_element(source: Source, start: int, end: int, closing: int, text: str, *, last: bool = True) -> list[Splice]:
-    """Splices that put `text` behind the element [start, end) of a bracketed list in the list's own layout.
+def add_element(source: Source, start: int, end: int, closing: int, text: str) -> Splice:
+    """The splice that puts `text` behind the element [start, end) of a bracketed list in the list's own layout.
 
-    An element that has its line to itself gets a line of its own after it, behind the comment on that line.
+    An element that has its line to itself gets a line of its own after it, behind the comment on that line. Two
+    additions behind one element fit together, except where a comment takes the place of the comma.
     """
     gap = gap_after(source, end, closing)
-    new = text.encode()
+    new = source.encode(text)
     line = source.line_of(start)
     own_line = not source.data[source.line_start(line) : start].strip()
     bracket_line = source.line_of(closing)
@@ -115,8 +125,17 @@ def add_element(source: Source, start: int, end: int, closing: int, text: str, *
     if own_line and bracket_line > rest_line and (not rest or rest.startswith(b"#")):
         addition = source.newline + source.indent(line) + new
         if gap.comma_end is not None:
-            return [Splice(line_end, line_end, addition + b",")]
-        return [Splice(gap.element_end, gap.element_end, b","), Splice(line_end, line_end, addition)]
-    if gap.comma_end is not None and last:
-        return [Splice(gap.comma_end, gap.comma_end, b" " + new)]
-    return [Splice(gap.element_end, gap.element_end, b", " + new)]
+            return Splice(line_end, line_end, addition + b",")
+        if rest:
+            comment = source.data[gap.element_end : line_end]
+            return Splice(gap.element_end, line_end, b"," + comment + addition)
+        return Splice(gap.element_end, gap.element_end, b"," + addition)
+    return Splice(gap.element_end, gap.element_end, b", " + new)
+
+
+def first_element(source: Source, closing: int, text: str) -> Splice:
+    """The splice that puts `text` into empty brackets.
+
+    It takes the bracket's place, so that two additions, which would need a comma, are seen to overlap.
+    """
+    return Splice(closing, closing + 1, source.encode(text) + source.data[closing : closing + 1])

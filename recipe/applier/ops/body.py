@@ -37,7 +37,8 @@ class Body(Operation):
         start, end = source.span(function.body[0])[0], source.span(function.body[-1])[1]
         first = source.line_of(start)
         if source.data[source.line_start(first) : start].strip():
-            raise Drift("syntax", f"the body of {self.where} begins on the line of its def")
+            message = f"the body of {self.where} begins on the line of its def"
+            raise Drift("syntax", message, source.candidate(function, self.where))
         indent = source.indent(first)
         code = layout(self.code, indent, source.newline)[len(indent) : -len(source.newline)]
 
@@ -49,5 +50,5 @@ class Body(Operation):
     def _function(self, source: Source) -> Any:
         found = source.scope(self.where)
         if not isinstance(found, FUNCTIONS):
-            raise Drift("scope", f"{self.where} is not a function")
+            raise Drift("scope", f"{self.where} is not a function", source.candidate(found, self.where))
         return found

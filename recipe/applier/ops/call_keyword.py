@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ..errors import Drift
+from ..errors import Candidate, Drift
 from ..snippet import expression
 from ..source import Source, own_nodes, same
-from .base import Edit, Operation, Splice, add_element
+from .base import Edit, Operation, add_element, first_element
+from .statement import nearest
 
 
 class CallKeyword(Operation):
@@ -17,7 +18,8 @@ class CallKeyword(Operation):
     def __init__(self, spec: dict[str, Any]) -> None:
         super().__init__(spec)
         self.callee = expression(spec["call"])
-        self.add = {name: expression(text) for name, text in spec["add"].items()}
+        # Sorted, because the canonical form of a patch set does not keep the order in which they were written.
+        self.add = {name: expression(text) for name, text in sorted(spec["add"].items())}
         self.condition = {name: expression(text) for name, text in spec.get("where", {}).items()}
 
     def sought(self) -> str:
@@ -37,29 +39,31 @@ class CallKeyword(Operation):
                 )
         if present and len(present) < len(self.add):
             missing = ", ".join(sorted(set(self.add) - set(present)))
-            raise Drift("partial", f"{self.spec['call']}(...) has some of the keywords; not {missing}")
+            message = f"{self.spec['call']}(...) in {self.where} has some of the keywords; not {missing}"
+            raise Drift("partial", message, source.candidate(call, self.where))
         return bool(present)
 
     def edit(self, source: Source) -> Edit:
         call = self._call(source)
-        if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.GeneratorExp):
-            raise Drift("syntax", "the only argument is a bare generator, which needs parentheses of its own")
+        if call.args and source.span(call.args[-1])[1] == source.span(call)[1]:
+            message = "the only argument is a bare generator, which needs parentheses of its own"
+            raise Drift("syntax", message, source.candidate(call, self.where))
         closing = source.span(call)[1] - 1
         arguments = [*call.args, *(keyword for keyword in call.keywords)]
-        text = ", ".join(f"{name}={self.spec['add'][name]}" for name in self.add)
+        text = ", ".join(f"{name}={self.spec['add'][name].strip()}" for name in self.add)
         if arguments:
             final: Any = max(arguments, key=lambda node: source.span(node)[1])
             start, end = source.span(final)
             if isinstance(final, ast.keyword):
                 end = source.span(final.value)[1]
-            splices = add_element(source, start, end, closing, text)
+            splice = add_element(source, start, end, closing, text)
         else:
-            splices = [Splice(closing, closing, text.encode())]
+            splice = first_element(source, closing, text)
 
         def mutate() -> None:
             call.keywords.extend(ast.keyword(arg=name, value=value) for name, value in self.add.items())
 
-        return Edit(splices, mutate, list(self.add.values()), self.where)
+        return Edit([splice], mutate, list(self.add.values()), self.where)
 
     def _call(self, source: Source) -> ast.Call:
         scope = source.scope(self.where)
@@ -78,19 +82,22 @@ class CallKeyword(Operation):
             return wanted[0]
         if wanted:
             lines = ", ".join(str(call.lineno) for call in sorted(wanted, key=lambda call: call.lineno))
-            raise Drift("ambiguous", f"{len(wanted)} calls match {self.sought()} (lines {lines})")
+            message = f"{len(wanted)} calls match {self.sought()} (lines {lines})"
+            raise Drift("ambiguous", message, source.candidate(min(wanted, key=lambda c: c.lineno), self.where))
+        if calls:
+            raise Drift("anchor", f"not found: {self.sought()}", source.candidate(calls[0], self.where))
+        message = f"not found: {self.sought()}"
         if in_strings:
-            raise Drift("anchor", f"{self.sought()}: only inside an f-string, where code cannot be edited safely")
-        nearest = source.candidate(calls[0], self.where) if calls else self._elsewhere(source)
-        raise Drift("anchor", f"not found: {self.sought()}", nearest)
+            message = f"{self.sought()}: only inside an f-string, where code cannot be edited safely"
+        raise Drift("anchor", message, self._elsewhere(source))
 
-    def _elsewhere(self, source: Source) -> Any:
+    def _elsewhere(self, source: Source) -> Candidate | None:
         for name, nodes in source.scopes.items():
             for scope in nodes:
                 for node, in_string in own_nodes(scope):
                     if isinstance(node, ast.Call) and not in_string and same(node.func, self.callee):
                         return source.candidate(node, name)
-        return None
+        return nearest(source, self.where, f"{self.spec['call']}(")
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:

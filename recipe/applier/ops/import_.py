@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 from ..errors import Drift
 from ..snippet import layout, statements
-from ..source import SCOPES, Source
+from ..source import MODULE, SCOPES, Source
 from .base import Edit, Operation, Splice, put_beside
 from .statement import alone_on_its_lines
 
@@ -38,9 +39,10 @@ class Import(Operation):
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 index = number
         if index is None:
-            raise Drift("anchor", "the module has no import before its first definition")
+            first = source.candidate(body[0], MODULE) if body else None
+            raise Drift("anchor", "the module has no import before its first definition", first)
         anchor = body[index]
-        _, end = alone_on_its_lines(source, anchor)
+        _, end = alone_on_its_lines(source, anchor, MODULE)
         code = source.newline + layout(text, b"", source.newline)[: -len(source.newline)]
 
         def mutate() -> None:
@@ -49,23 +51,32 @@ class Import(Operation):
         return Edit([Splice(end, end, code)], mutate)
 
     def _missing(self, source: Source) -> list[str]:
-        bound: dict[str, str] = {}
-        for statement in source.tree.body:
-            if isinstance(statement, ast.ImportFrom):
-                origin = "." * statement.level + (statement.module or "")
-                for alias in statement.names:
-                    bound[alias.asname or alias.name] = f"{origin}:{alias.name}"
-            elif isinstance(statement, ast.Import):
-                for alias in statement.names:
-                    bound[alias.asname or alias.name] = alias.name
-        if not self.names:
-            return [] if bound.get(self.module) == self.module else [self.module]
-        missing = []
-        for item in self.names:
-            name, _, other = item.partition(" as ")
-            known = bound.get(other or name)
-            if known is None:
-                missing.append(item)
-            elif known != f"{self.module}:{name}":
-                raise Drift("conflict", f"the module already binds {other or name} to {known}")
-        return missing
+        bound = dict(_bindings(source))
+        wanted = {self.module: (self.module, self.module)}
+        if self.names:
+            parts = {item: item.partition(" as ") for item in self.names}
+            wanted = {item: (other or name, f"{self.module}:{name}") for item, (name, _, other) in parts.items()}
+        for name, origin in wanted.values():
+            if name in bound and bound[name][0] != origin:
+                known, statement = bound[name]
+                message = f"the module already binds {name} to {known}"
+                raise Drift("conflict", message, source.candidate(statement, MODULE))
+        return [item for item, (name, _) in wanted.items() if name not in bound]
+
+
+def _bindings(source: Source) -> Iterator[tuple[str, tuple[str, ast.stmt]]]:
+    """Yield (name, (what it is bound to, statement)) of the top level: imports, definitions, assignments."""
+    for statement in source.tree.body:
+        if isinstance(statement, ast.ImportFrom):
+            origin = "." * statement.level + (statement.module or "")
+            for alias in statement.names:
+                yield alias.asname or alias.name, (f"{origin}:{alias.name}", statement)
+        elif isinstance(statement, ast.Import):
+            for alias in statement.names:
+                yield alias.asname or alias.name, (alias.name, statement)
+        elif isinstance(statement, SCOPES):
+            yield statement.name, ("a definition of its own", statement)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                if isinstance(target, ast.Name):
+                    yield target.id, ("a value of its own", statement)

@@ -35,15 +35,11 @@ class Insert(Operation):
     def edit(self, source: Source) -> Edit:
         block, index = find_statement(source, self.where, self.anchor)
         statement = block[index]
-        first, last = alone_on_its_lines(source, statement)
+        first, last = alone_on_its_lines(source, statement, self.where)
         indent = source.data[first : first + len(source.indent(source.line_of(first)))]
         code = layout(self.code, indent, source.newline)
-        if not self.after:
-            splice = Splice(first, first, code)
-        elif last < len(source.data):
-            at = last + len(source.newline)
-            splice = Splice(at, at, code)
-        else:
+        splice = Splice(first, first, code)
+        if self.after:
             splice = Splice(last, last, source.newline + code[: -len(source.newline)])
 
         def mutate() -> None:

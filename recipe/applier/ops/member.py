@@ -8,7 +8,8 @@ from typing import Any
 from ..errors import Drift
 from ..snippet import expression
 from ..source import Source, bodies, same
-from .base import Edit, Operation, add_element
+from .base import Edit, Operation, add_element, put_beside
+from .statement import nearest
 
 
 class Member(Operation):
@@ -23,9 +24,9 @@ class Member(Operation):
                 raise Drift("syntax", "a member edit adds exactly one entry")
             ((key, value),) = add.items()
             self.key, self.value = expression(key), expression(value)
-            self.text = f"{key}: {value}"
+            self.text = f"{key.strip()}: {value.strip()}"
         else:
-            self.value, self.text = expression(add), add
+            self.value, self.text = expression(add), add.strip()
         self.target = expression(spec["of"])
         self.after = expression(spec["after"]) if spec.get("after") else None
 
@@ -51,33 +52,37 @@ class Member(Operation):
         container = self._container(source)
         elements = container.keys if self.pair else _elements(container)
         if not elements:
-            raise Drift("anchor", f"{self.spec['of']} is empty; there is no element to stand behind")
+            message = f"{self.spec['of']} is empty; there is no element to stand behind"
+            raise Drift("anchor", message, source.candidate(container, self.where))
         index = len(elements) - 1
         if self.after is not None:
             found = [number for number, element in enumerate(elements) if same(element, self.after)]
             if len(found) != 1:
-                raise Drift("anchor", f"{self.spec['of']} has {len(found)} elements {self.spec['after']}")
+                kind = "ambiguous" if found else "anchor"
+                message = f"{self.spec['of']} has {len(found)} elements {self.spec['after']}"
+                raise Drift(kind, message, source.candidate(container, self.where))
             index = found[0]
-        final = elements[index] if elements[index] is not None else container.values[index]
-        end = source.span(container.values[index] if self.pair else final)[1]
+        # The key of a `**spread` is None.
+        neighbour = container.values[index] if self.pair else elements[index]
+        start, end = source.span(elements[index] or neighbour)[0], source.span(neighbour)[1]
         closing = source.span(container)[1] - 1
         if isinstance(container, ast.Tuple) and source.data[closing : closing + 1] != b")":
-            raise Drift("syntax", f"{self.spec['of']} is a tuple without parentheses")
-        splices = add_element(source, source.span(final)[0], end, closing, self.text, last=index == len(elements) - 1)
+            message = f"{self.spec['of']} is a tuple without parentheses"
+            raise Drift("syntax", message, source.candidate(container, self.where))
+        splice = add_element(source, start, end, closing, self.text)
 
         def mutate() -> None:
             if self.pair:
-                container.keys.insert(index + 1, self.key)
-                container.values.insert(index + 1, self.value)
-            elif isinstance(container, ast.Subscript):
-                container.slice = ast.Tuple(
-                    elts=[*elements[: index + 1], self.value, *elements[index + 1 :]], ctx=ast.Load()
-                )
-            else:
-                container.elts.insert(index + 1, self.value)
+                at = put_beside(container.values, neighbour, [self.value], after=True)
+                container.keys.insert(at, self.key)
+                return
+            if isinstance(container, ast.Subscript) and not isinstance(container.slice, ast.Tuple):
+                container.slice = ast.Tuple(elts=[container.slice], ctx=ast.Load())
+            collection: Any = container.slice if isinstance(container, ast.Subscript) else container
+            put_beside(collection.elts, neighbour, [self.value], after=True)
 
         uses = [self.value, *([self.key] if self.pair else [])]
-        return Edit(splices, mutate, list[ast.AST](uses), self.where)
+        return Edit([splice], mutate, list[ast.AST](uses), self.where)
 
     def _container(self, source: Source) -> Any:
         found = []
@@ -90,7 +95,8 @@ class Member(Operation):
                     found.append(statement)
         if len(found) != 1:
             kind = "ambiguous" if found else "anchor"
-            raise Drift(kind, f"{len(found)} assignments to {self.spec['of']} in {self.where}")
+            close = source.candidate(found[0], self.where) if found else nearest(source, self.where, self.spec["of"])
+            raise Drift(kind, f"{len(found)} assignments to {self.spec['of']} in {self.where}", close)
         value: Any = found[0].value
         if isinstance(value, ast.Call) and len(value.args) == 1 and not value.keywords:
             value = value.args[0]

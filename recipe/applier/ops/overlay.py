@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 from ..errors import Drift
+from ..source import Source
 from .base import Operation
 
 
@@ -20,6 +21,9 @@ class Overlay(Operation):
 
     def sought(self) -> str:
         return "no file of this name, or one of the files that the overlay may replace"
+
+    def done(self, source: Source) -> bool:
+        return source.data == self.content
 
     def allows(self, present: bytes) -> None:
         """Errors: Drift(conflict) when a file is there that the overlay does not name."""

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import Drift
 from ..snippet import expression
 from ..source import FUNCTIONS, Source, same
-from .base import Edit, Operation, Splice, add_element
+from .base import Edit, Operation, Splice, add_element, first_element
 
 
 class Parameter(Operation):
@@ -23,14 +23,15 @@ class Parameter(Operation):
         ((self.name, details),) = spec["add"].items()
         self.default = expression(details["default"])
         self.annotation = expression(details["annotation"]) if details.get("annotation") else None
-        annotated = f": {details['annotation']} = " if self.annotation else "="
-        self.text = f"{self.name}{annotated}{details['default']}"
+        annotated = f": {details['annotation'].strip()} = " if self.annotation else "="
+        self.text = f"{self.name}{annotated}{details['default'].strip()}"
 
     def sought(self) -> str:
         return f"the parameters of {self.where}"
 
     def done(self, source: Source) -> bool:
-        arguments = self._function(source).args
+        function = self._function(source)
+        arguments = function.args
         positional = [*arguments.posonlyargs, *arguments.args]
         defaults = dict(zip((a.arg for a in reversed(positional)), reversed(arguments.defaults), strict=False))
         defaults.update(
@@ -41,7 +42,8 @@ class Parameter(Operation):
         if self.name not in names:
             return False
         if not same(defaults.get(self.name), self.default):
-            raise Drift("conflict", f"{self.where} already has a parameter {self.name} with another default")
+            message = f"{self.where} already has a parameter {self.name} with another default"
+            raise Drift("conflict", message, source.candidate(function, self.where))
         return True
 
     def edit(self, source: Source) -> Edit:
@@ -53,20 +55,21 @@ class Parameter(Operation):
             line = source.line_of(start)
             alone = not source.data[source.line_start(line) : start].strip()
             gap = source.newline + source.indent(line) if alone else b" "
-            splices = [Splice(start, start, self.text.encode() + b"," + gap)]
+            splice = Splice(start, start, source.encode(self.text) + b"," + gap)
         else:
             named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
             named += [arguments.vararg] if arguments.vararg else []
             closing = self._closing(source, function)
             if not named:
-                splices = [Splice(closing, closing, self.text.encode())]
+                splice = first_element(source, closing, self.text)
             else:
                 final = max(named, key=lambda node: source.span(node)[0])
                 ends = [source.span(final)[1]]
                 ends += [source.span(d)[1] for d in [*arguments.defaults, *filter(None, arguments.kw_defaults)]]
                 if arguments.posonlyargs and final is arguments.posonlyargs[-1]:
-                    raise Drift("syntax", f"{self.where} ends with positional-only parameters")
-                splices = add_element(source, source.span(final)[0], max(ends), closing, self.text)
+                    message = f"{self.where} ends with positional-only parameters"
+                    raise Drift("syntax", message, source.candidate(function, self.where))
+                splice = add_element(source, source.span(final)[0], max(ends), closing, self.text)
 
         def mutate() -> None:
             added = ast.arg(arg=self.name, annotation=self.annotation)
@@ -79,7 +82,7 @@ class Parameter(Operation):
 
         parent = self.where.rpartition(".")[0] or "<module>"
         uses = [self.default, *([self.annotation] if self.annotation else [])]
-        return Edit(splices, mutate, list[ast.AST](uses), parent)
+        return Edit([splice], mutate, list[ast.AST](uses), parent)
 
     def _closing(self, source: Source, function: Any) -> int:
         start = source.offset(function.lineno, function.col_offset)
@@ -87,14 +90,15 @@ class Parameter(Operation):
         depth = 0
         # tokenize counts characters, the source bytes: lines are the common measure.
         text = source.data[start:end].decode("utf-8")
-        lines = text.splitlines(keepends=True)
+        lines = io.StringIO(text).readlines()
         try:
             for token in tokenize.generate_tokens(io.StringIO(text).readline):
-                if token.string == "(":
+                if token.type == tokenize.OP and token.string in "([{":
                     depth += 1
-                elif token.string == ")":
+                elif token.type == tokenize.OP and token.string in ")]}":
                     depth -= 1
-                    if depth == 0:
+                    # Type parameters have square brackets.
+                    if depth == 0 and token.string == ")":
                         row, column = token.start
                         before = "".join(lines[: row - 1]) + lines[row - 1][:column]
                         return start + len(before.encode())
@@ -105,5 +109,5 @@ class Parameter(Operation):
     def _function(self, source: Source) -> Any:
         found = source.scope(self.where)
         if not isinstance(found, FUNCTIONS):
-            raise Drift("scope", f"{self.where} is not a function")
+            raise Drift("scope", f"{self.where} is not a function", source.candidate(found, self.where))
         return found

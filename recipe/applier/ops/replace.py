@@ -7,8 +7,8 @@ from typing import Any
 
 from ..errors import Drift
 from ..snippet import layout, statements, try_expression
-from ..source import Source, bodies, own_nodes, same
-from .base import Edit, Operation, Splice
+from ..source import FUNCTIONS, Source, bodies, own_nodes, same
+from .base import Edit, Operation, Splice, index_of
 from .statement import find_statement, nearest
 
 
@@ -26,22 +26,26 @@ class Replace(Operation):
         return f"{self.old.strip()!r} in {self.where}"
 
     def done(self, source: Source) -> bool:
+        # What the new code itself contains of the old does not count as left over.
         scope = source.scope(self.where)
         if self.expressions:
             old, new = self.expressions
             nodes = [node for node, _ in own_nodes(scope)]
-            # What the new code itself contains of the old does not count as a leftover.
             inside = {id(part) for node in nodes if same(node, new) for part in ast.walk(node)}
             left = [node for node in nodes if same(node, old) and id(node) not in inside]
             return bool(inside) and not left
-        wanted = statements(self.new)
+        removed, wanted = statements(self.old), statements(self.new)
         blocks = list(bodies(scope))
-        present = any(
-            same(block[index : index + len(wanted)], wanted)
+        inside = {
+            id(part)
             for block in blocks
             for index in range(len(block) - len(wanted) + 1)
-        )
-        return present and not any(same([statement], statements(self.old)) for block in blocks for statement in block)
+            if same(block[index : index + len(wanted)], wanted)
+            for statement in block[index : index + len(wanted)]
+            for part in ast.walk(statement)
+        }
+        left = [s for block in blocks for s in block if same([s], removed) and id(s) not in inside]
+        return bool(inside) and not left
 
     def edit(self, source: Source) -> Edit:
         return self._edit_expression(source) if self.expressions else self._edit_statement(source)
@@ -49,37 +53,39 @@ class Replace(Operation):
     def _edit_expression(self, source: Source) -> Edit:
         assert self.expressions is not None
         old, new = self.expressions
-        places: list[tuple[Any, str, int | None]] = []
+        places: list[tuple[Any, str, Any]] = []
         in_strings = 0
         scope = source.scope(self.where)
-        parents = [scope, *(node for node, _ in own_nodes(scope))]
-        in_string_nodes = {id(node) for node, in_string in own_nodes(scope) if in_string}
-        own = {id(node) for node in parents}
+        own = {id(node): in_string for node, in_string in own_nodes(scope)}
+        parents: list[ast.AST] = [scope, *(node for node, _ in own_nodes(scope))]
+        # The defaults of inner functions run in this scope.
+        parents += [node.args for node in parents[1:] if isinstance(node, FUNCTIONS)]
         for parent in parents:
             for name, value in ast.iter_fields(parent):
-                for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-                    if id(child) in own and isinstance(child, ast.expr) and same(child, old):
-                        if id(child) in in_string_nodes:
+                for child in value if isinstance(value, list) else [value]:
+                    if isinstance(child, ast.expr) and id(child) in own and same(child, old):
+                        if own[id(child)]:
                             in_strings += 1
                         else:
-                            places.append((parent, name, index))
+                            places.append((parent, name, child))
         if len(places) != 1:
             if places:
-                raise Drift("ambiguous", f"{self.sought()} stands there {len(places)} times")
-            if in_strings:
-                raise Drift("anchor", f"{self.sought()} stands only inside an f-string")
-            raise Drift("anchor", f"not found: {self.sought()}", nearest(source, self.where, self.old))
-        parent, name, index = places[0]
-        node = getattr(parent, name) if index is None else getattr(parent, name)[index]
+                message = f"{self.sought()} stands there {len(places)} times"
+                first = min((place[2] for place in places), key=lambda node: int(node.lineno))
+                raise Drift("ambiguous", message, source.candidate(first, self.where))
+            message = f"{self.sought()} stands only inside an f-string" if in_strings else f"not found: {self.sought()}"
+            raise Drift("anchor", message, nearest(source, self.where, self.old))
+        parent, name, node = places[0]
         start, end = source.span(node)
 
         def mutate() -> None:
-            if index is None:
-                setattr(parent, name, new)
+            value = getattr(parent, name)
+            if isinstance(value, list):
+                value[index_of(value, node)] = new
             else:
-                getattr(parent, name)[index] = new
+                setattr(parent, name, new)
 
-        return Edit([Splice(start, end, self.new.strip().encode())], mutate, [new], self.where)
+        return Edit([Splice(start, end, source.encode(self.new.strip()))], mutate, [new], self.where)
 
     def _edit_statement(self, source: Source) -> Edit:
         block, index = find_statement(source, self.where, self.old)
@@ -90,6 +96,7 @@ class Replace(Operation):
         added = statements(self.new)
 
         def mutate() -> None:
-            block[index : index + 1] = statements(self.new)
+            at = index_of(block, statement)
+            block[at : at + 1] = statements(self.new)
 
         return Edit([Splice(start, end, code)], mutate, list[ast.AST](added), self.where)

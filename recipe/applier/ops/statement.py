@@ -30,7 +30,9 @@ def find_statement(source: Source, where: str, anchor: str) -> tuple[list[ast.st
         return found[0]
     if found:
         lines = ", ".join(str(block[index].lineno) for block, index in found)
-        raise Drift("ambiguous", f"{len(found)} statements of {where} equal {anchor.strip()!r} (lines {lines})")
+        message = f"{len(found)} statements of {where} equal {anchor.strip()!r} (lines {lines})"
+        block, index = found[0]
+        raise Drift("ambiguous", message, source.candidate(block[index], where))
     raise Drift("anchor", f"no statement of {where} equals {anchor.strip()!r}", nearest(source, where, anchor))
 
 
@@ -66,7 +68,7 @@ def nearest(source: Source, where: str, anchor: str) -> Candidate | None:
     return max(everywhere, key=lambda option: option[0])[1] if everywhere else None
 
 
-def alone_on_its_lines(source: Source, statement: ast.stmt) -> tuple[int, int]:
+def alone_on_its_lines(source: Source, statement: ast.stmt, where: str) -> tuple[int, int]:
     """Offsets of the statement's first line start and of its last line end (before the newline).
 
     Errors: Drift(syntax) when it shares a line with other code.
@@ -76,5 +78,6 @@ def alone_on_its_lines(source: Source, statement: ast.stmt) -> tuple[int, int]:
     last = source.line_end(source.line_of(end))
     tail = source.data[end:last].strip()
     if source.data[first:start].strip() or (tail and not tail.startswith(b"#")):
-        raise Drift("syntax", f"the statement on line {statement.lineno} shares its line with other code")
+        message = f"the statement on line {statement.lineno} shares its line with other code"
+        raise Drift("syntax", message, source.candidate(statement, where))
     return first, last

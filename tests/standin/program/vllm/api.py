@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from vllm import __version__, behaviour
+from . import __version__, behaviour
 
 _DRAFTED = 3
 _WORDS = ("one", "two", "three", "four", "five", "six", "seven")

@@ -11,10 +11,10 @@ import socket
 import sys
 import time
 
-from vllm import behaviour, worker
-from vllm.api import Api
+from . import behaviour, worker
+from .api import Api
 
-_HEADLESS_STOP_SECONDS = 0.15
+_HEADLESS_STOP_SECONDS = 0.08
 
 
 def main() -> None:

@@ -1,0 +1,89 @@
+"""Commands on a group as scripts see them: one JSON document with the shapes of the contract, and exit statuses."""
+
+import json
+import signal
+
+import pytest
+
+from tests.standin.world import World
+
+
+@pytest.fixture
+def running(world: World) -> World:
+    world.done("launch", "pair")
+    return world
+
+
+def test_a_launch_says_where_it_answers(world: World) -> None:
+    found = world.done("launch", "pair")
+    assert {"cluster", "revision", "changed", "url", "model", "curl", "outage_seconds", "gates", "steps"} <= set(found)
+    assert (found["cluster"], found["url"], found["model"]) == ("pair", f"http://127.0.0.1:{world.api}", "tiny")
+    assert {step["of"] for step in found["steps"]} == {"group", "tool"}
+    assert found["tool_seconds"] > 0
+    for word in ("curl", found["url"], '"tiny"'):
+        assert word in found["curl"]
+    assert found["curl"] in world.run("launch", "pair").out
+
+
+def test_a_status_has_every_rank(running: World) -> None:
+    found = running.done("status", "pair")
+    assert set(found) >= {"cluster", "state", "revision", "image", "ranks", "ready"}
+    assert (found["cluster"], found["state"], found["revision"], found["ready"]) == ("pair", "running", 1, True)
+    assert [(rank["name"], rank["rank"], rank["alive"], rank["drift"]) for rank in found["ranks"]] == [
+        ("left", 0, True, []),
+        ("right", 1, True, []),
+    ]
+    assert len({rank["digest"] for rank in found["ranks"]}) == 1
+    assert running.run("status", "pair").out.startswith("pair: running, revision 1, answers\n")
+
+
+def test_a_status_during_a_launch_says_that_it_changes(world: World) -> None:
+    world.profile("h", "hangs-at-start")
+    command = world.begin("launch", "pair", "--profile", "h")
+    command.says("start revision 1")
+    assert world.run("status", "pair", "--json").document["state"] == "changing"
+    assert world.done("lock", "show", "pair")["holder"].endswith(": launch h")
+    command.signal(signal.SIGINT)
+    assert command.wait().exit == 2
+    assert world.done("lock", "show", "pair")["holder"] is None
+
+
+def test_a_history_has_the_keys_of_the_contract(running: World) -> None:
+    [revision] = running.done("history", "pair")["revisions"]
+    keys = {"number", "image", "profile", "patchset", "certified", "restores", "state", "who", "why"}
+    assert set(revision) >= keys
+    assert (revision["number"], revision["profile"], revision["state"]) == (1, "a", "committed")
+    line = running.run("history", "pair").out
+    assert "committed, running" in line
+
+
+def test_an_error_is_a_document_with_all_problems(running: World) -> None:
+    (running.models / "tiny" / "config.json").unlink()
+    running.hardware(**{"rank-memory-gib": 100_000})
+    result = running.run("launch", "pair", "--profile", "c", "--json")
+    error = result.document["error"]
+    assert set(error) >= {"exit", "message", "where", "hint"}
+    assert error["exit"] == result.exit == 2
+    assert "has no config.json" in error["message"]
+    assert "GiB of memory" in error["message"]
+    assert result.err.count("hallmark: ") == 3
+
+
+def test_a_failed_gate_is_in_the_error_with_its_numbers(running: World) -> None:
+    error = running.run("launch", "pair", "--profile", "b", "--json").document["error"]
+    assert [(gate["name"], gate["verdict"]) for gate in error["gates"]] == [("answers", "pass"), ("acceptance", "fail")]
+    assert error["revision"] == 2
+
+
+def test_a_stop_and_logs_are_documents(running: World) -> None:
+    logs = running.done("logs", "pair", "--node", "left", "--lines", "1")
+    assert logs["revision"] == 1
+    assert list(logs["logs"]) == ["left"]
+    assert len(logs["logs"]["left"]) == 1
+    assert running.run("logs", "pair", "--node", "middle").exit == 1
+    assert running.done("stop", "pair") == {"cluster": "pair", "stopped": [1]}
+    assert running.done("stop", "pair")["stopped"] == []
+
+
+def test_the_flag_may_stand_before_the_command(running: World) -> None:
+    assert json.loads(running.run("--json", "status", "pair").out)["state"] == "running"

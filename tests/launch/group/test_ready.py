@@ -1,0 +1,94 @@
+"""Waiting for a group, on an engine and a probe that do as they are told."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from launch.engines.base import RankState
+from launch.group.ready import last_line, ready_seconds, wait_until_ready
+from launch.plan.group import GroupPlan
+from recipe.errors import HallmarkError, Refused
+
+
+def plan(seconds: str | None = "5") -> GroupPlan:
+    env = {} if seconds is None else {"VLLM_ENGINE_READY_TIMEOUT_S": seconds}
+    ranks = tuple(SimpleNamespace(name=name, rank=rank, env=env) for rank, name in enumerate(("left", "right")))
+    return cast(GroupPlan, SimpleNamespace(ranks=ranks))
+
+
+def wait(
+    logs: Path, probe: Callable[[float], str | None], *, dead: Callable[[], int | None], seconds: str = "5"
+) -> None:
+    def ranks(plan: GroupPlan, group: str) -> list[RankState]:
+        return [RankState(rank.name, rank.rank, rank.rank != dead(), ()) for rank in plan.ranks]
+
+    engine = cast(Any, SimpleNamespace(ranks=ranks))
+    wait_until_ready(engine, plan(seconds), "group", logs, probe, lambda line: None)
+
+
+def test_it_asks_again_until_the_group_answers(tmp_path: Path) -> None:
+    answers = iter(["nothing listens", "nothing listens", None])
+    wait(tmp_path, lambda seconds: next(answers), dead=lambda: None)
+    assert list(answers) == []
+
+
+def test_a_request_gets_the_time_that_is_left(tmp_path: Path) -> None:
+    given: list[float] = []
+
+    def probe(seconds: float) -> str | None:
+        given.append(seconds)
+        return None if len(given) > 1 else "not yet"
+
+    wait(tmp_path, probe, dead=lambda: None)
+    assert 5 >= given[0] > given[1] > 0
+
+
+def test_a_rank_that_ends_while_a_request_hangs_is_seen_at_once(tmp_path: Path) -> None:
+    asked = threading.Event()
+
+    def hang(seconds: float) -> str | None:
+        asked.set()
+        threading.Event().wait()
+        return None
+
+    (tmp_path / "right.log").write_text("INFO starts\n\x1b[31mERROR\x1b[0m something broke\n")
+    with pytest.raises(
+        Refused, match=r"rank 1 \(right\) ended while it started\n  ERROR something broke\n  \(.*right.log"
+    ):
+        wait(tmp_path, hang, dead=lambda: 1 if asked.is_set() else None, seconds="60")
+
+
+def test_the_cause_is_shown_and_not_the_line_that_points_at_it(tmp_path: Path) -> None:
+    text = "ValueError: no such dtype\nRuntimeError: Engine core initialization failed. See root cause above.\n"
+    (tmp_path / "left.log").write_text(text)
+    with pytest.raises(Refused, match="ValueError: no such dtype"):
+        wait(tmp_path, lambda seconds: "no", dead=lambda: 0)
+
+
+def test_a_usage_error_of_the_program_is_an_error_line(tmp_path: Path) -> None:
+    (tmp_path / "left.log").write_text("usage: vllm\nvllm: error: unrecognized arguments: --x\nbye\n")
+    with pytest.raises(Refused, match="unrecognized arguments"):
+        wait(tmp_path, lambda seconds: "no", dead=lambda: 0)
+
+
+def test_an_error_of_the_probe_is_not_swallowed(tmp_path: Path) -> None:
+    def broken(seconds: float) -> str | None:
+        raise HallmarkError("the secret env:X is not set")
+
+    with pytest.raises(HallmarkError, match="env:X"):
+        wait(tmp_path, broken, dead=lambda: None)
+
+
+def test_the_time_is_the_plans_own_or_vllms_default() -> None:
+    assert (ready_seconds(plan("7.5")), ready_seconds(plan(None))) == (7.5, 600)
+
+
+def test_the_last_line_of_a_log_is_one_that_says_something(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    assert last_line(log) == "nothing in the log yet"
+    log.write_text("first\n\x1b[1mlast\x1b[0m  \n\n   \n")
+    assert last_line(log) == "last"

@@ -1,0 +1,196 @@
+"""What holds for any place of any source: checked at random places of files of the standard library."""
+
+import ast
+import sysconfig
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from recipe.applier.manifest import Manifest
+from recipe.applier.patchset import PatchSet
+from recipe.applier.plan import plan
+from recipe.applier.source import Source, bodies, own_nodes
+from recipe.applier.states import Plan
+from recipe.applier.tree import Tree
+
+LIBRARY = Path(sysconfig.get_path("stdlib"))
+FILES = (
+    *("argparse", "ast", "asyncio/base_events", "csv", "dataclasses", "email/message", "heapq", "http/cookies"),
+    *("json/encoder", "logging/config", "optparse", "selectors", "shlex", "socketserver", "statistics", "textwrap"),
+)
+MODULE = "vllm/module.py"
+
+quick = settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@cache
+def library(name: str) -> bytes:
+    return (LIBRARY / f"{name}.py").read_bytes()
+
+
+@cache
+def calls(name: str) -> list[tuple[str, str, int]]:
+    """(scope, callee, index of the call in the order of ast.walk) of all calls of a file."""
+    source = Source(name, library(name))
+    numbers = {id(node): index for index, node in enumerate(ast.walk(source.tree))}
+    return [
+        (scope, ast.unparse(node.func), numbers[id(node)])
+        for scope, found in source.scopes.items()
+        for definition in found
+        for node, _ in own_nodes(definition)
+        if isinstance(node, ast.Call)
+    ]
+
+
+@cache
+def statements(name: str) -> list[tuple[str, str, int]]:
+    """(scope, statement, its index in the order of ast.walk) of all statements of a file."""
+    source = Source(name, library(name))
+    numbers = {id(node): index for index, node in enumerate(ast.walk(source.tree))}
+    return [
+        (scope, ast.unparse(statement), numbers[id(statement)])
+        for scope, found in source.scopes.items()
+        for definition in found
+        for block in bodies(definition)
+        for statement in block
+    ]
+
+
+class OneFile:
+    """Sources of one file."""
+
+    version = "0.33.0"
+    manifest: Manifest | None = None
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def read(self, file: str) -> bytes | None:
+        return self.data if file == MODULE else None
+
+    def pristine_by_release(self, file: str, data: bytes) -> bool:
+        return True
+
+    def files(self) -> Iterator[str]:
+        return iter([MODULE])
+
+
+def planned(data: bytes, patches: Callable[..., PatchSet], *edits: dict[str, Any]) -> Plan:
+    return plan(OneFile(data), patches(a=[{"file": MODULE, **edit} for edit in edits]))
+
+
+def outcome(found: Plan) -> tuple[str, bytes]:
+    (edit,) = found.patches[0].edits
+    return edit.state, (found.changes[0].after or b"") if found.changes else b""
+
+
+# A name that the edits may use without binding it.
+VALUE = st.sampled_from(["None", "'ä'", "len(\n    'x',\n)", "(yield_ := 1)", "lambda: 0", "{'a': [1, 2]}"])
+
+
+@given(
+    name=st.sampled_from(FILES), number=st.integers(0, 10_000), value=VALUE, windows=st.booleans(), bom=st.booleans()
+)
+@quick
+def test_a_keyword_is_added_to_the_one_call_that_is_meant_or_the_edit_is_refused(
+    name: str, number: int, value: str, windows: bool, bom: bool, patches: Callable[..., PatchSet]
+) -> None:
+    data = library(name)
+    assume(b"\r" not in data)
+    if windows:
+        data = data.replace(b"\n", b"\r\n")
+    if bom:
+        data = b"\xef\xbb\xbf" + data
+    scope, callee, index = calls(name)[number % len(calls(name))]
+    edit = {"op": "call-keyword", "in": scope, "call": callee, "add": {"hallmark": value}}
+    state, after = outcome(planned(data, patches, edit))
+    if not after:
+        assert state in ("drift:ambiguous", "drift:anchor", "drift:syntax")
+        return
+    assert state == "pending"
+    assert data[:3] == after[:3]
+    assert after.count(b"\r\n") == (after.count(b"\n") if windows else 0)
+    tree = ast.parse(after)
+    meant = list(ast.walk(tree))[index]
+    assert isinstance(meant, ast.Call)
+    assert ast.unparse(meant.func) == callee
+    assert meant.keywords.pop().arg == "hallmark"
+    assert ast.dump(tree) == ast.dump(ast.parse(data))
+
+
+@given(name=st.sampled_from(FILES), number=st.integers(0, 10_000), after=st.booleans(), tabs=st.booleans())
+@quick
+def test_a_statement_is_inserted_beside_the_one_that_is_meant_or_the_edit_is_refused(
+    name: str, number: int, after: bool, tabs: bool, patches: Callable[..., PatchSet]
+) -> None:
+    data = library(name)
+    scope, anchor, index = statements(name)[number % len(statements(name))]
+    side = "after" if after else "before"
+    code = "hallmark = '''a\n  b'''" if tabs else "if True:\n    hallmark = 1"
+    edit = {"op": "insert", "in": scope, side: anchor, "add": code}
+    state, result = outcome(planned(data, patches, edit))
+    if not result:
+        # Before a __future__ import there is no place; a docstring may be the anchor of a class and its function.
+        assert state in ("drift:ambiguous", "drift:anchor", "drift:syntax")
+        return
+    assert state == "pending"
+    old, new = ast.parse(data), ast.parse(result)
+    meant = list(ast.walk(old))[index]
+    block = next(
+        block
+        for node in ast.walk(old)
+        for block in (getattr(node, field, None) for field in ("body", "orelse", "finalbody"))
+        if isinstance(block, list) and any(statement is meant for statement in block)
+    )
+    position = next(number for number, statement in enumerate(block) if statement is meant)
+    block.insert(position + after, ast.parse(code).body[0])
+    assert ast.dump(old) == ast.dump(new)
+
+
+@given(
+    chosen=st.lists(st.tuples(st.sampled_from(FILES), st.integers(0, 10_000)), min_size=1, max_size=6),
+    overlays=st.sets(st.sampled_from(["vllm/new.py", "vllm/new/deep/one.py", "vllm/new/deep/two.py"])),
+)
+@settings(quick, max_examples=15)
+def test_applying_twice_changes_nothing_and_undoing_brings_everything_back(
+    chosen: list[tuple[str, int]],
+    overlays: set[str],
+    tmp_path_factory: pytest.TempPathFactory,
+    site: Callable[..., Path],
+    patches: Callable[..., PatchSet],
+    snapshot: Callable[[Path], object],
+    applied: Callable[[Path, PatchSet], list[str]],
+    undone: Callable[[Path], list[str]],
+) -> None:
+    root = site({f"vllm/{name}.py": library(name) for name in FILES}, name=str(tmp_path_factory.mktemp("site")))
+    edits: list[dict[str, Any]] = []
+    for name, number in chosen:
+        scope, callee, _ = calls(name)[number % len(calls(name))]
+        edits.append({"op": "call-keyword", "file": f"vllm/{name}.py", "in": scope, "call": callee})
+        edits[-1]["add"] = {f"hallmark_{len(edits)}": "None"}
+    edits += [{"op": "overlay", "file": file, "content": "VALUE = 1\n"} for file in overlays]
+    # Only the edits that are not refused are of interest, each a patch of its own.
+    alone = {f"p{index}": [edit] for index, edit in enumerate(edits)}
+    first = plan(Tree(root), patches(root, **alone))
+    good = {patch.id: alone[patch.id] for patch in first.patches if patch.state == "pending"}
+    assume(good)
+    patchset = patches(root, **good)
+    before = snapshot(root)
+    written = applied(root, patchset)
+    assert written == sorted({edit["file"] for edits in good.values() for edit in edits})
+    after = snapshot(root)
+    assert applied(root, patchset) == []
+    assert snapshot(root) == after
+    assert undone(root) == written
+    assert snapshot(root) == before
+    assert undone(root) == []
