@@ -19,6 +19,7 @@ for layer in (
 ):
     BELOW |= {package: set(BELOW) for package in layer}
 BELOW |= {"recipe.applier": set(), "recipe.config": set(), "recipe.catalogue": {"recipe.applier", "recipe.config"}}
+BELOW["recipe.image"] = {"recipe.catalogue", *BELOW["recipe.catalogue"]}
 
 
 def modules(folder: str) -> list[Path]:
