@@ -8,7 +8,7 @@ HALLMARK := $(BIN)/hallmark
 	logs stop certify history relock
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1|/' | column -t -s '|'
+	@grep -hE '^[a-z ]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z ]+):.*## /  \1|/' | column -t -s '|'
 
 setup: $(BIN)/.complete ## make .venv with the command `hallmark`
 

@@ -19,7 +19,7 @@ class Context:
     def emit(self, document: object, text: Callable[[], str]) -> None:
         """Print the result of a command: the document with --json, else what `text` gives."""
         if self.json:
-            print(json.dumps(document, indent=1, ensure_ascii=False))
+            print(json.dumps(document, indent=1))
         else:
             shown = text()
             if shown:
@@ -42,5 +42,5 @@ class Context:
                 "hint": first.hint,
                 **error.details,
             }
-            print(json.dumps({"error": detail}, indent=1, ensure_ascii=False))
+            print(json.dumps({"error": detail}, indent=1))
         return int(error.exit)

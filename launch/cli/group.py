@@ -27,7 +27,7 @@ def launch(context: Context, cluster: str, profile: str | None, why: str | None,
 
     opened = work(context.home, cluster, context.say)
     if dry_run:
-        plan = ledger.want(opened, profile, why).plan
+        plan = ledger.rehearse(opened, profile, why)
         context.emit(plan.to_json(), lambda: f"would launch {plan.profile}, patch set {plan.subject.key}")
         return
     with _interruptible():
@@ -77,7 +77,7 @@ def status(context: Context, cluster: str) -> int:
 @click.command()
 @click.argument("cluster")
 @click.option("--node", metavar="N", help="only this node")
-@click.option("--lines", type=int, default=200, show_default=True, help="the last lines of each rank")
+@click.option("--lines", type=click.IntRange(min=1), default=200, show_default=True, help="the last lines of each rank")
 @click.pass_obj
 def logs(context: Context, cluster: str, node: str | None, lines: int) -> None:
     """Print what the ranks of CLUSTER wrote since they were started. Changes nothing."""
@@ -141,9 +141,11 @@ def history(context: Context, cluster: str) -> None:
         lines = []
         for entry in revisions:
             marks = [entry["state"]]
+            if entry["number"] == past.unfinished:
+                marks = [f"unfinished at {entry['state'].upper()}: launch, rollback or stop brings it to an end"]
             marks += [f"restores {entry['restores']}"] if entry["restores"] else []
             marks += ["certified"] if entry["certified"] else []
-            marks += ["running"] if entry["number"] == past.running else []
+            marks += ["running"] if entry["number"] == past.running and past.unfinished is None else []
             reason = f": {entry['why']}" if entry["why"] else ""
             lines.append(
                 f"{entry['number']:>3}  {entry['at'][:19]}  {entry['profile']} {str(entry['patchset'])[:8]}"

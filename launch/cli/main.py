@@ -1,6 +1,7 @@
 """The `hallmark` command: finds the project, loads the one command that was asked for, ends errors cleanly."""
 
 import importlib
+import io
 import os
 import sys
 
@@ -86,11 +87,20 @@ def main() -> None:
     if as_json:
         arguments = ["--json", *(word for word in arguments if word != "--json")]
     context = Context(paths.CHECKOUT, as_json)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that knows no × still gets the rest of the line.
+            stream.reconfigure(errors="backslashreplace")
     try:
+        paths.user_home()
         result = cli.main(arguments, prog_name="hallmark", standalone_mode=False)
         status = result if isinstance(result, int) else int(Exit.OK)
     except HallmarkError as error:
         status = context.fail(error)
+    except click.exceptions.NoArgsIsHelpError as error:
+        known = ", ".join(getattr(error.ctx.command, "commands", COMMANDS)) if error.ctx else ""
+        name = error.ctx.command_path if error.ctx else "hallmark"
+        status = context.fail(HallmarkError(f"{name} needs a command", hint=f"one of {known}"))
     except click.ClickException as error:
         status = context.fail(HallmarkError(error.format_message(), hint="see hallmark --help"))
     except (KeyboardInterrupt, click.Abort):
@@ -102,5 +112,10 @@ def main() -> None:
     except OSError as error:
         # A full disk, a folder that may not be written: whatever changes something has put it right before.
         where = str(error.filename) if error.filename else None
-        status = context.fail(Refused(f"not done: {error.strerror or error}", where=where))
+        try:
+            status = context.fail(Refused(f"not done: {error.strerror or error}", where=where))
+        except OSError:
+            # Standard output itself is what cannot be written.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = int(Exit.NOT_DONE)
     raise SystemExit(status)

@@ -6,6 +6,7 @@ import click
 
 from launch.cli.context import Context
 from recipe.applier import commit, states
+from recipe.applier.journal import unfinished
 from recipe.applier.plan import plan as decide
 from recipe.applier.tree import Tree
 from recipe.catalogue import target
@@ -32,6 +33,8 @@ def plan(
     distribution = load_hardware(context.home, loaded.value.hardware).value.distribution
     with target.translated():
         sources = target.sources(loaded, distribution, folder=folder, wheel=file, version=version)
+        if isinstance(sources, Tree) and (left := unfinished(sources)):
+            context.say(f"warning: {left}")
         planned = decide(sources, compile_profile(loaded, target.release(sources)))
     problems = states.refusal(planned.problems())
 
@@ -44,7 +47,12 @@ def plan(
             return unified(planned).rstrip("\n")
         return "\n".join(_states(loaded.name, planned, problems))
 
-    context.emit({"profile": loaded.name, **planned.to_json()}, text)
+    document = {"profile": loaded.name, **planned.to_json()}
+    if diff and context.json:
+        from recipe.catalogue.diff import unified
+
+        document["diff"] = unified(planned)
+    context.emit(document, text)
     return int(Exit.NOT_DONE if check and problems else Exit.OK)
 
 
@@ -58,6 +66,7 @@ def apply(context: Context, profile: str, folder: Path) -> None:
     with target.translated():
         tree = Tree(target.site_packages(folder))
         with commit.locked(tree):
+            before = tree.manifest.patchset if tree.manifest else None
             planned = decide(tree, compile_profile(loaded))
             problems = planned.problems()
             if problems:
@@ -65,7 +74,8 @@ def apply(context: Context, profile: str, folder: Path) -> None:
             written = commit.apply(tree, planned)
     document = {"profile": loaded.name, **planned.to_json(), "written": written}
     done = f"{len(written)} files written" if written else "nothing to do: the tree carries this patch set already"
-    context.emit(document, lambda: f"{done} (patch set {planned.patchset.sha256[:8]})")
+    instead = f" in place of {before[:8]}" if before and before != planned.patchset.sha256 else ""
+    context.emit(document, lambda: f"{done} (patch set {planned.patchset.sha256[:8]}{instead})")
 
 
 @click.command()

@@ -139,7 +139,8 @@ def _store(folder: Path, digest: str, revision: int, envelope: bytes) -> Path:
 
 
 def _only_key() -> str:
-    found = sorted((paths.state() / "keys").glob("*.key"))
+    trusted = {entry.name for entry in keys.trusted().values() if entry.revoked is None}
+    found = [path for path in sorted((paths.state() / "keys").glob("*.key")) if path.stem in trusted]
     if len(found) == 1:
         return found[0].stem
     if not found:

@@ -107,6 +107,14 @@ def want(work: Work, profile: str | None, why: str | None) -> Wanted:
     return Wanted(plan, made, checked.hardware, sha256, "launch", None, why)
 
 
+def rehearse(work: Work, profile: str | None, why: str | None) -> GroupPlan:
+    """The plan of a launch that would be begun; changes nothing. Errors: as `launch`, up to its preflight."""
+    wanted = want(work, profile, why)
+    _, past = work.look()
+    _preflight(work, wanted, work.generation(past.running) if past.running is not None else None)
+    return wanted.plan
+
+
 def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome:
     """Under the lock: preflight, journal, switch. Errors: Refused, NeedsOperator."""
     old = work.generation(past.running) if past.running is not None else None

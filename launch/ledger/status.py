@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from launch.group.transition import Generation
-from launch.ledger.work import Work, missing
+from launch.ledger.work import Work
 from launch.nodes import environment
 from launch.nodes.environment import Environment
 from launch.nodes.lock import holder
@@ -48,7 +48,7 @@ def status(work: Work) -> Status:
     generation = work.generation(number)
     ranks = ranks_now(work, generation)
     dead = ", ".join(f"rank {rank.rank} ({rank.name})" for rank in ranks if not rank.alive)
-    lacking = f"{dead} does not run" if dead else missing(generation.plan)
+    lacking = f"{dead} does not run" if dead else work.missing(generation)
     if past.unfinished is not None:
         state = "unfinished" if holder(work.store.lock) is None else "changing"
     elif all(rank.alive and not rank.drift for rank in ranks) and lacking is None:

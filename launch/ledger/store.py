@@ -34,8 +34,12 @@ class Store:
         return self.folder / "certificates"
 
     def journal(self) -> Journal:
-        """Read the journal. Errors: Mismatch when it was edited."""
-        return Journal(self.folder / "journal.jsonl")
+        """Read the journal. Errors: Mismatch when it was edited, or is gone while its revisions' logs are there."""
+        journal = Journal(self.folder / "journal.jsonl")
+        if not journal.entries and (self.folder / "logs").exists():
+            hint = "put the file back; what runs is only found through it"
+            raise Mismatch("the journal is missing or damaged from its first line", where=str(journal.path), hint=hint)
+        return journal
 
     def logs(self, revision: int) -> Path:
         return self.folder / "logs" / f"r{revision}"

@@ -13,6 +13,7 @@ from launch.group.journal import Event, Journal
 from launch.group.transition import WARM_SECONDS, Generation, Ways
 from launch.ledger.history import History, history
 from launch.ledger.store import Store
+from launch.nodes.ports import listener
 from launch.plan.group import GroupPlan
 from recipe.config.load import Loaded, load_cluster
 from recipe.config.models import Cluster
@@ -49,7 +50,12 @@ class Work:
         return self.engine.ranks(generation.plan, generation.mark)
 
     def serves(self, generation: Generation) -> bool:
-        return all(rank.alive for rank in self.ranks(generation)) and missing(generation.plan) is None
+        alive = all(rank.alive for rank in self.ranks(generation))
+        return alive and self.missing(generation) is None
+
+    def missing(self, generation: Generation, seconds: float = WARM_SECONDS) -> str | None:
+        """None when real completions come back from this very group within `seconds`, else what was missing."""
+        return self._stranger(generation) or _unanswered(generation.plan, seconds)
 
     def ways(self, journal: Journal, revision: int, operation: int) -> Ways:
         """How the operation of this number, which is that of its INTENT, reaches the world."""
@@ -62,9 +68,19 @@ class Work:
         return Ways(
             self.engine,
             record,
-            lambda generation: lambda seconds: missing(generation.plan, seconds),
+            lambda generation: lambda seconds: self.missing(generation, seconds),
             self.clock,
         )
+
+    def _stranger(self, generation: Generation) -> str | None:
+        """Who answers on the group's port on this machine without belonging to it; its answers prove nothing."""
+        if self.cluster.value.engine != "process":
+            return None
+        holder = listener(self.cluster.value.ports.api)
+        ours = {pid for rank in self.ranks(generation) for pid in rank.processes}
+        if holder is None or holder.pid in ours:
+            return None
+        return f"port {holder.port} is held by process {holder.pid} ({holder.command}), which is not of this group"
 
 
 def work(home: Path, name: str, say: Callable[[str], None]) -> Work:
@@ -86,8 +102,7 @@ def api_key(plan: GroupPlan) -> str | None:
     return resolve(reference) if reference else head.env.get("VLLM_API_KEY")
 
 
-def missing(plan: GroupPlan, seconds: float = WARM_SECONDS) -> str | None:
-    """None when real completions come back within `seconds`, else what was missing."""
+def _unanswered(plan: GroupPlan, seconds: float) -> str | None:
     from launch.proof.ready import probe
 
     answer = probe(plan.api_url, plan.model_name, deadline=seconds, api_key=api_key(plan))

@@ -60,9 +60,17 @@ def new(name: str) -> str:
         for path in (_folder() / file for file, _, _ in files):
             if path.exists():
                 raise HallmarkError("is there already", where=str(path), hint="choose another name")
-        for file, content, mode in files:
-            with os.fdopen(os.open(_folder() / file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
-                out.write(content)
+        try:
+            for file, content, mode in files:
+                with os.fdopen(os.open(_folder() / file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
+                    out.write(content)
+        except OSError as error:
+            # Both names were free a moment ago, so what is there now is half of this key.
+            for file, _, _ in files:
+                (_folder() / file).unlink(missing_ok=True)
+            raise Refused(
+                f"the key cannot be written: {error.strerror}", where=str(_folder() / f"{name}.key")
+            ) from None
         entries[keyid] = TrustedKey(name, pem, _now())
     return keyid
 

@@ -89,7 +89,9 @@ def verify(tree: Tree) -> list[str]:
             wrong.append(f"{file}: sha256 {sha256(data)} is not the recorded {found.files[file].after}")
         row = next((rows[name][file] for name in rows if file in rows[name]), None)
         if row != (record_hash(data), str(len(data))):
-            wrong.append(f"{file}: RECORD says {row}, the file is {record_hash(data)}")
+            wrong.append(
+                f"{file}: RECORD says {' '.join(row or ('nothing',))}, the file is {record_hash(data)} {len(data)}"
+            )
     try:
         _original_records(tree, set(found.records))
     except ApplierError as error:

@@ -41,7 +41,8 @@ class FileRecord:
         Errors: ApplierError(4) when `data` is not what was written, or does not lead back to what was.
         """
         if sha256(data) != self.after:
-            raise ApplierError(MISMATCH, "the file was changed after it was patched", where=path)
+            hint = "put back what was written, or install the distribution afresh"
+            raise ApplierError(MISMATCH, "the file was changed after it was patched", where=path, hint=hint)
         if self.before is None:
             return None
         if self.replaced is not None:

@@ -19,6 +19,8 @@ from .source import MODULE, Source
 from .states import ALREADY_UNKNOWN, APPLIED, NOT_APPLICABLE, PENDING, UPSTREAMED, Change, EditPlan, PatchPlan, Plan
 from .tree import Sources, check_relative
 
+_UNKNOWN = "the change is there, but neither the release nor a manifest says where it came from"
+
 
 def plan(sources: Sources, patchset: PatchSet) -> Plan:
     """Decide a patch set against sources; reads, never writes.
@@ -29,7 +31,7 @@ def plan(sources: Sources, patchset: PatchSet) -> Plan:
         raise ApplierError(
             NOT_DONE,
             f"the sources are vLLM {sources.version}, the patch set is for {patchset.vllm}",
-            hint="compile the profile for that version, or name the right sources",
+            hint=f'name the sources of {patchset.vllm}, or write vllm: "{public(sources.version)}" in the profile',
         )
     unchanged = _as_recorded(sources, patchset)
     if unchanged is not None:
@@ -161,7 +163,10 @@ def _nearest_file(sources: Sources, file: str) -> Candidate | None:
     """A file of that name elsewhere, or of a similar name in the same folder."""
     path = PurePosixPath(file)
     options = [
-        other for other in map(PurePosixPath, sources.files()) if other.name == path.name or other.parent == path.parent
+        other
+        for other in map(PurePosixPath, sources.files())
+        # What a list of files names and the disk lacks is no candidate for itself.
+        if other != path and (other.name == path.name or other.parent == path.parent)
     ]
     ratios = [difflib.SequenceMatcher(None, file, str(other)).ratio() for other in options]
     if not ratios or max(ratios) < 0.6:
@@ -173,6 +178,7 @@ def _decide_overlay(item: Item, pristine: bytes | None, upstream: bool) -> None:
     assert isinstance(item.operation, Overlay)
     if pristine == item.operation.content:
         item.plan.state = UPSTREAMED if upstream else ALREADY_UNKNOWN
+        item.plan.message = None if upstream else _UNKNOWN
     elif not item.spec["applies"]:
         item.plan.state = NOT_APPLICABLE
     elif item.expectation:
@@ -195,7 +201,7 @@ def _decide(item: Item, source: Source, upstream: bool) -> None:
         item.plan.state = NOT_APPLICABLE
     elif done:
         item.plan.state = ALREADY_UNKNOWN
-        item.plan.message = "the change is there, but neither the release nor a manifest says where it came from"
+        item.plan.message = _UNKNOWN
     else:
         edit = item.operation.edit(source)
         if item.expectation:

@@ -4,7 +4,11 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import Version
 
 from recipe.applier.manifest import Manifest
 from recipe.applier.tree import record_hash, record_rows
@@ -27,6 +31,8 @@ class Wheel:
             self._names = set(self._archive.namelist())
             info = next(name for name in self._names if name.endswith(".dist-info/RECORD"))
             self._rows = record_rows(self._archive.read(info))
+        except FileNotFoundError:
+            raise HallmarkError("there is no such file", where=str(path), hint="name a .whl file") from None
         except (OSError, zipfile.BadZipFile, StopIteration):
             raise HallmarkError("is not a wheel", where=str(path), hint="name a .whl file") from None
         if "vllm/__init__.py" not in self._names:
@@ -63,7 +69,11 @@ def wheel(version: str, distribution: str = "vllm") -> Wheel:
 
 def _cached(folder: Path, version: str, distribution: str) -> Path | None:
     name = distribution.replace("-", "_")
-    return next(iter(sorted(folder.glob(f"{name}-{version}-*.whl"))), None)
+    for path in sorted(folder.glob(f"{name}-*.whl")):
+        with suppress(InvalidWheelFilename):
+            if parse_wheel_filename(path.name)[1] == Version(version):
+                return path
+    return None
 
 
 def _fetch(folder: Path, version: str, distribution: str) -> None:

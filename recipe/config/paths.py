@@ -31,6 +31,14 @@ def home(start: Path | None = None, explicit: str | None = None) -> Path:
     return CHECKOUT
 
 
+def user_home() -> Path:
+    """The user's home folder. Errors: HallmarkError when nothing says where it is."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise HallmarkError("this user has no home folder", where="HOME", hint="set HOME to a folder") from None
+
+
 def state() -> Path:
     """Keys, environments and copies of histories: HALLMARK_STATE, else the XDG state folder."""
     return _folder("HALLMARK_STATE", "XDG_STATE_HOME", ".local/state")

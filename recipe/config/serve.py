@@ -1,5 +1,7 @@
 """Rules for the flags of the serve command that need no model: spelling, switches, two forms of one option."""
 
+import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -75,12 +77,32 @@ def _value(flag: str, name: str, value: Any) -> Iterator[Wrong]:
         yield flag, "is an empty list", "write null to leave the flag out"
     elif name in _WHOLE and (isinstance(value, bool) or not isinstance(value, int | None) or value == 0):
         yield flag, f"{_shown(value)} is not a whole number above 0", "write it in plain decimal digits"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield flag, f"{value} is not a number that a flag can take", "write it in decimal digits"
+    elif name == "speculative-config" and value is not None:
+        yield from _speculative(flag, value)
     elif name == "gpu-memory-utilization" and value is not None and not _share(value):
         yield (
             flag,
             f"{_shown(value)} is not a share of the memory",
             "write a number above 0 and at most 1, such as 0.85",
         )
+
+
+def _speculative(flag: str, value: Any) -> Iterator[Wrong]:
+    found = value
+    if isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except ValueError:
+            found = None
+    if not isinstance(found, dict):
+        hint = "write for example {method: dspark, num_speculative_tokens: 5}"
+        yield flag, f"{_shown(value)} is not a mapping", hint
+        return
+    tokens = found.get("num_speculative_tokens", 1)
+    if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
+        yield flag, f"num_speculative_tokens: {_shown(tokens)} is not a whole number above 0", "write for example 5"
 
 
 def _shown(value: Any) -> str:

@@ -23,7 +23,8 @@ def show(told: Story) -> None:
             _figure(row.length, 2),
             row.verdict if row.expected else f"NOT AS IT SHOULD BE: {row.verdict}",
         )
-    console = Console(width=None if Console().is_terminal else 140)
+    # Narrower, the columns would be cut to nothing.
+    console = Console(width=max(Console().width if Console().is_terminal else 140, 120))
     console.print(table)
     total, group = sum(row.seconds for row in told.rows), sum(row.group for row in told.rows)
     console.print(

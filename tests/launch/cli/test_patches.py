@@ -285,7 +285,7 @@ def test_a_wheel_is_a_source(hallmark: Hallmark, tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_wheel_of_vllm_is_a_usage_error(hallmark: Hallmark, tmp_path: Path) -> None:
     wheel = tmp_path / "x-1-py3-none-any.whl"
-    assert "is not a wheel" in hallmark("plan", "tiny", "--wheel", wheel).err
+    assert "there is no such file" in hallmark("plan", "tiny", "--wheel", wheel).err
     wheel.write_bytes(b"PK")
     assert "is not a wheel" in hallmark("plan", "tiny", "--wheel", wheel).err
     with zipfile.ZipFile(wheel, "w") as archive:

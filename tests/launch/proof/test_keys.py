@@ -1,5 +1,6 @@
 """Keys are made once, kept private, and trusted or revoked by their own id."""
 
+import errno
 import hashlib
 import json
 import os
@@ -129,3 +130,14 @@ def test_a_broken_trust_list_stops_everything_and_is_kept(content: str, state: P
         keys.new("ops")
     assert (state / "keys" / "trusted.json").read_text() == content
     assert not (state / "keys" / "ops.key").exists()
+
+
+def test_a_key_that_cannot_be_written_leaves_nothing_behind(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int, mode: str) -> None:
+        os.close(handle)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("launch.proof.keys.os.fdopen", full)
+    with pytest.raises(Refused, match="No space left on device"):
+        keys.new("ops")
+    assert not list((state / "keys").glob("ops*"))
