@@ -1,7 +1,7 @@
 """What is said when nodes of a docker cluster cannot run a plan; engines and sshd are real, nothing is started."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import yaml
@@ -16,7 +16,7 @@ IMAGE = "localhost/nothing:1"
 
 
 @pytest.fixture
-def pair(world: World, nodes: Group, monkeypatch: pytest.MonkeyPatch) -> World:
+def pair(world: World, nodes: Group, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """The world's cluster on two real nodes, with an image that has nothing in it."""
     monkeypatch.setenv("DOCKER_HOST", nodes.engines[0].host)
     monkeypatch.setenv("HALLMARK_SSH_CONFIG", str(nodes.config))
@@ -26,7 +26,12 @@ def pair(world: World, nodes: Group, monkeypatch: pytest.MonkeyPatch) -> World:
     change(world)
     # A connection that is open already would hide what is wrong with the next one.
     ssh._sockets.cache_clear()
-    return world
+    yield world
+    for engine in nodes.engines:
+        left = engine.docker("ps", "--all", "--quiet", "--filter", "label=dev.hallmark.cluster=pair").stdout.split()
+        if left:
+            engine.docker("rm", "--force", *left)
+    nodes.engines[0].docker("image", "rm", IMAGE)
 
 
 def change(world: World, **second: str) -> None:
@@ -94,18 +99,26 @@ def test_an_engine_that_is_not_here_is_one_line(pair: World) -> None:
     assert (result.exit, "no engine answers at unix:///nowhere/docker.sock" in result.err) == (Exit.UNREACHABLE, True)
 
 
-def test_an_image_whose_program_cannot_run_is_refused_and_nothing_is_left_running(pair: World, nodes: Group) -> None:
+def over_ssh(world: World, nodes: Group) -> None:
+    """As the cluster's file is."""
+
+
+def local(world: World, nodes: Group) -> None:
+    change(world, address="local", **{"docker-host": nodes.engines[1].host})
+
+
+@pytest.mark.parametrize("reached", [over_ssh, local], ids=lambda value: value.__name__)
+def test_an_image_gets_to_a_node_by_digest_and_one_that_cannot_run_is_refused(
+    pair: World, nodes: Group, reached: Callable[[World, Group], None]
+) -> None:
+    reached(pair, nodes)
+    first, second = nodes.engines
+    digest = first.docker("image", "inspect", "--format", "{{.Id}}", IMAGE).stdout.strip()
+    assert second.docker("image", "inspect", digest, check=False).returncode
     result = pair.run("launch", "pair", "--image", IMAGE)
-    assert result.exit == Exit.NOT_DONE, result.err
-    assert "nothing runs, as before" in result.err
-    assert [entry.event.value for entry in pair.journal().entries][-1] == "RESTORED"
+    assert (result.exit, "nothing runs, as before" in result.err) == (Exit.NOT_DONE, True), result.err
+    assert [entry.event.value for entry in pair.journal().entries] == ["INTENT", "STAGED", "STOPPED", "RESTORED"]
+    assert second.docker("image", "inspect", "--format", "{{.Id}}", digest).stdout.strip() == digest
+    assert first.docker("image", "inspect", "--format", "{{json .RepoDigests}}", digest).stdout.strip() == "[]"
     for engine in nodes.engines:
         assert engine.docker("ps", "--quiet").stdout == ""
-        # The image came to the second node by its digest, through the connection.
-        assert engine.docker("image", "inspect", "--format", "{{.Id}}", pair_image(nodes)).stdout.strip() == pair_image(
-            nodes
-        )
-
-
-def pair_image(nodes: Group) -> str:
-    return nodes.engines[0].docker("image", "inspect", "--format", "{{.Id}}", IMAGE).stdout.strip()
