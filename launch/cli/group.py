@@ -15,10 +15,13 @@ from recipe.errors import Exit, HallmarkError, Refused
 @click.command()
 @click.argument("cluster")
 @click.option("--profile", metavar="P", help="another profile than the cluster's own")
+@click.option("--image", metavar="REF", help="another image than the one that `hallmark image` names")
 @click.option("-m", "why", metavar="WHY", help="the reason, for the history")
 @click.option("--dry-run", is_flag=True, help="say what would be launched, and change nothing")
 @click.pass_obj
-def launch(context: Context, cluster: str, profile: str | None, why: str | None, dry_run: bool) -> None:
+def launch(
+    context: Context, cluster: str, profile: str | None, image: str | None, why: str | None, dry_run: bool
+) -> None:
     """Bring up CLUSTER: stop the old group, start the new one, prove it, or bring the old one back.
 
     May be repeated: what runs already and answers is left alone.
@@ -27,11 +30,11 @@ def launch(context: Context, cluster: str, profile: str | None, why: str | None,
 
     opened = work(context.home, cluster, context.say)
     if dry_run:
-        plan = ledger.rehearse(opened, profile, why)
+        plan = ledger.rehearse(opened, profile, why, image)
         context.emit(plan.to_json(), lambda: f"would launch {plan.profile}, patch set {plan.subject.key}")
         return
     with _interruptible():
-        outcome = ledger.launch(opened, profile, why)
+        outcome = ledger.launch(opened, profile, why, image)
     context.emit(outcome.to_json(), lambda: _launched(outcome))
 
 
@@ -88,7 +91,7 @@ def logs(context: Context, cluster: str, node: str | None, lines: int) -> None:
     number = past.unfinished or past.running or max(past.revisions, default=None)
     if number is None:
         raise HallmarkError(f"{cluster} has no history, so there are no logs", hint=f"hallmark launch {cluster}")
-    found = rank_logs(opened.generation(number))
+    found = rank_logs(opened.engine, opened.generation(number))
     names = [log.node for log in found]
     if node is not None and node not in names:
         raise HallmarkError(f"there is no node {node!r}", where="--node", hint=f"one of {', '.join(names)}")

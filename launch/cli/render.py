@@ -7,12 +7,10 @@ import click
 
 from launch.cli import shell
 from launch.cli.context import Context
-from launch.nodes import environment
-from launch.plan.group import GroupPlan, Subject, plan_group
+from launch.ledger.subject import named
+from launch.plan.group import GroupPlan, plan_group
 from recipe.config.check import Checked, check_cluster
 from recipe.config.cluster_rules import engine as engine_rules
-from recipe.config.load import Loaded, venv_folder
-from recipe.config.models import Cluster, Profile
 from recipe.errors import ConfigError, HallmarkError, Refused
 
 
@@ -46,34 +44,6 @@ def render(
     context.emit(plan.to_json(), lambda: shell.text(plan, str(Path.home())))
 
 
-def subject_of(profile: Loaded[Profile], cluster: Loaded[Cluster], image: str | None) -> Subject:
-    """What the cluster's engine runs: `image` when it is given, else what the profile's patch set is called.
-
-    Errors: a ConfigError for a patch that does not exist; an image for the process engine.
-    """
-    from recipe.catalogue.compile import compile_profile
-    from recipe.image.plan import REPOSITORY, tag
-
-    value = profile.value
-    compiled = compile_profile(profile) if value.release else None
-    patchset = compiled.sha256 if compiled else None
-    if cluster.value.engine == "process":
-        if image is not None or compiled is None:
-            raise HallmarkError(
-                "the process engine runs a patched virtual environment, not an image",
-                where=cluster.document.where(("engine",)),
-                hint="leave --image out and choose a profile with a release, or choose --engine docker",
-            )
-        venv = venv_folder(cluster)
-        assert venv is not None, "the rules of the process engine ask for paths.venv"
-        # Before it is installed the digest of the virtual environment, which ends the folder's name, is not known.
-        made = environment.describe(venv, compiled).folder if venv.is_dir() else environment.unmade(compiled)
-        return Subject("env", str(made), patchset, str(venv))
-    if image is None and patchset is not None:
-        image = tag(cluster.value.registry or REPOSITORY, profile.name, str(value.release), patchset)
-    return Subject("image", image or str(value.base), patchset)
-
-
 def _plan(checked: Checked, engine: str | None, image: str | None) -> GroupPlan:
     cluster = checked.cluster
     wanted = engine or cluster.value.engine
@@ -85,7 +55,7 @@ def _plan(checked: Checked, engine: str | None, image: str | None) -> GroupPlan:
         unfit = [it.problem for it in engine_rules(cluster) if it.severity == "error"]
         if unfit:
             raise ConfigError(unfit)
-    return plan_group(checked.profile, cluster, subject_of(checked.profile, cluster, image))
+    return plan_group(checked.profile, cluster, named(checked.profile, cluster, image))
 
 
 def _write(plan: GroupPlan, folder: Path) -> list[Path]:

@@ -20,6 +20,10 @@ class RankState:
 class Engine(Protocol):
     """Starts, looks at and stops the ranks of one group; `group` is the ownership mark that they carry."""
 
+    @property
+    def look_seconds(self) -> float:
+        """How often ranks may be looked at while they start, without taking the time that they need themselves."""
+
     def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
         """Start every rank, workers first, and return at once. Errors: Refused when a rank cannot be started."""
 
@@ -32,5 +36,11 @@ class Engine(Protocol):
     def groups(self, owner: str) -> set[str]:
         """The marks that begin with `owner` and of which something runs."""
 
-    def stop(self, group: str, patience: float) -> None:
-        """Ask all ranks to end, then end them; returns when nothing with this mark is left."""
+    def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
+        """Ask all ranks to end, then end them; returns when nothing with this mark runs any more."""
+
+    def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
+        """Bring what each rank wrote since its start into `logs`, as NAME.log."""
+
+    def tidy(self, owner: str, keep: set[str]) -> None:
+        """Remove what groups of this owner left behind that do not run, but those with the marks of `keep`."""

@@ -39,6 +39,8 @@ class Process:
 class ProcessEngine:
     """Runs ranks as local processes; every node must be this machine."""
 
+    look_seconds = 0.05
+
     def __init__(self) -> None:
         # Held so that nobody waits for them: a rank outlives this command.
         self._started: list[subprocess.Popen[bytes]] = []
@@ -72,7 +74,13 @@ class ProcessEngine:
     def groups(self, owner: str) -> set[str]:
         return {process.group for process in marked(owner)}
 
-    def stop(self, group: str, patience: float) -> None:
+    def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
+        """Nothing to do: the ranks write there themselves."""
+
+    def tidy(self, owner: str, keep: set[str]) -> None:
+        """Nothing to do: a process that ended has left nothing behind."""
+
+    def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
         asked: set[int] = set()
         deadline = time.monotonic() + patience
         # Seen twice, because the mark of a child that begins a program just now cannot be read for a moment.

@@ -38,13 +38,17 @@ def wait_until_ready(
     Errors: Refused when a rank ends before that, or when the time is over; with the end of the log that tells why.
     """
     began = told = time.monotonic()
+    look = began
     limit = ready_seconds(plan)
     missing: str | None = "completions do not come back"
     asked: Future[str | None] | None = None
     while True:
-        for rank in engine.ranks(plan, group):
-            if not rank.alive:
-                raise Refused(f"rank {rank.rank} ({rank.name}) ended while it started{_why(logs, [rank.name])}")
+        if time.monotonic() >= look:
+            for rank in engine.ranks(plan, group):
+                if not rank.alive:
+                    engine.collect(plan, group, logs)
+                    raise Refused(f"rank {rank.rank} ({rank.name}) ended while it started{_why(logs, [rank.name])}")
+            look = time.monotonic() + engine.look_seconds
         if asked is not None and asked.done():
             missing = asked.result()
             if missing is None:
@@ -53,12 +57,14 @@ def wait_until_ready(
         now = time.monotonic()
         if now - began > limit:
             names = [rank.name for rank in plan.ranks]
+            engine.collect(plan, group, logs)
             raise Refused(
                 f"the group did not answer within {limit:g} s: {missing}{_why(logs, names)}",
                 hint="set VLLM_ENGINE_READY_TIMEOUT_S in the profile's env if it needs longer",
             )
         if now - told > _TELL_EVERY:
             told = now
+            engine.collect(plan, group, logs)
             say(f"  {now - began:.0f} s, waiting: {last_line(logs / f'{plan.ranks[0].name}.log')}")
         asked = asked or _ask(probe, began + limit - now)
         time.sleep(_POLL)

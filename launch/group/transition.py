@@ -70,7 +70,7 @@ def switch(
         ways.record(Event.STAGED)
         if old is not None:
             with ways.clock.step(f"stop revision {old.revision}", "group"):
-                ways.engine.stop(old.mark, STOP_SECONDS)
+                ways.engine.stop(old.plan, old.mark, STOP_SECONDS)
         ways.record(Event.STOPPED)
         _start(ways, new)
         answered = time.monotonic()
@@ -95,14 +95,13 @@ def restore(ways: Ways, old: Generation | None, new: Generation, reason: str) ->
     """
     try:
         with ways.clock.step(f"stop revision {new.revision}", "group"):
-            ways.engine.stop(new.mark, STOP_SECONDS)
+            ways.engine.stop(new.plan, new.mark, STOP_SECONDS)
         if old is not None and not _serves(ways, old):
             with ways.clock.step(f"clear what is left of revision {old.revision}", "group"):
-                ways.engine.stop(old.mark, STOP_SECONDS)
+                ways.engine.stop(old.plan, old.mark, STOP_SECONDS)
             _start(ways, old)
     except BaseException as error:
-        found = [*ways.engine.ranks(new.plan, new.mark), *(ways.engine.ranks(old.plan, old.mark) if old else [])]
-        nodes = [f"{rank.name}: rank {rank.rank} {'runs' if rank.alive else 'does not run'}" for rank in found]
+        nodes = [line for generation in (new, old) if generation for line in _seen(ways, generation)]
         # Unwritten, the revision is as unfinished as with it.
         with suppress(HallmarkError):
             ways.record(Event.NEEDS_OPERATOR, reason=_reason(error), nodes=nodes)
@@ -130,6 +129,15 @@ def _start(ways: Ways, generation: Generation) -> None:
 def _serves(ways: Ways, generation: Generation) -> bool:
     ranks = ways.engine.ranks(generation.plan, generation.mark)
     return all(rank.alive for rank in ranks) and ways.probe(generation)(WARM_SECONDS) is None
+
+
+def _seen(ways: Ways, generation: Generation) -> list[str]:
+    """The state of every rank, or why it cannot be seen."""
+    try:
+        found = ways.engine.ranks(generation.plan, generation.mark)
+    except HallmarkError as error:
+        return [f"ranks of revision {generation.revision} cannot be seen: {error}"]
+    return [f"{rank.name}: rank {rank.rank} {'runs' if rank.alive else 'does not run'}" for rank in found]
 
 
 def _refused(new: Generation, old: Generation | None, reason: str, silent: float) -> Refused:

@@ -1,12 +1,11 @@
 """Which revision a rollback may go to: one whose certificate holds here and now, with what it is about in place."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from launch.ledger.history import History, Revision
+from launch.ledger.subject import recorded
 from launch.ledger.work import Work, refusal
-from launch.nodes import environment
-from launch.nodes.environment import Environment
+from launch.nodes.staging import Staging
 from launch.plan.group import GroupPlan
 from recipe.errors import Refused
 
@@ -16,11 +15,11 @@ _SHORTEST_DIGEST = 8
 
 @dataclass(frozen=True)
 class Target:
-    """A certified revision with the plan and environment that bring it back."""
+    """A certified revision with the plan and subject that bring it back."""
 
     revision: Revision
     plan: GroupPlan
-    environment: Environment
+    staging: Staging
 
 
 def restorable(work: Work, past: History, to: str | None) -> Target:
@@ -30,18 +29,11 @@ def restorable(work: Work, past: History, to: str | None) -> Target:
     """
     revision = _choose(past, to)
     plan = work.generation(revision.number).plan
-    made = Environment(
-        Path(plan.subject.reference),
-        revision.subject["digest"],
-        work.store.load_patchset(revision.subject["patchset"]),
-        Path(plan.subject.venv or ""),
-    )
-    # One that was removed is made again, as the same one as long as what it is made from is the same.
-    changed = environment.differences if made.folder.exists() else environment.differences_beneath
-    reasons = [*_certificate(work, revision, plan), *changed(made)]
+    staging = recorded(work, revision, plan)
+    reasons = [*_certificate(work, revision, plan), *staging.unrestorable()]
     if reasons:
         raise refusal(f"revision {revision.number} cannot be rolled back to; nothing was touched", reasons)
-    return Target(revision, plan, made)
+    return Target(revision, plan, staging)
 
 
 def _choose(past: History, to: str | None) -> Revision:

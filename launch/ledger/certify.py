@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import platform
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +12,8 @@ from launch.group.transition import Generation
 from launch.ledger.judge import judge, load_gates, objections
 from launch.ledger.status import ranks_now
 from launch.ledger.work import Work, api_key, refusal
+from launch.nodes.facts import machine, model_digest
 from launch.nodes.lock import locked
-from launch.nodes.preflight import model_folder
 from launch.plan.group import GroupPlan
 from launch.proof import certificate, keys, throughput
 from launch.proof.client import ApiError, Client
@@ -23,6 +22,8 @@ from launch.proof.statement import PATCH_SET, Evidence, build
 from recipe.config import paths
 from recipe.errors import HallmarkError, Refused
 
+# An image is known by the digest of its configuration, which is the same on every engine.
+_SUBJECTS = {"image": "config", "env": "env"}
 _FIGURE_PROMPT = "one two three four"
 _FIGURE_TOKENS = 96
 
@@ -63,7 +64,7 @@ def certify(work: Work, key: str | None) -> Certified:
         _as_planned(work, generation)
         started = datetime.now(UTC)
         required = list(generation.plan.gates.certify)
-        results = judge(generation, load_gates(work.home, required), work.say)
+        results = judge(work.engine, generation, load_gates(work.home, required), work.say)
         if reasons := objections(results):
             raise refusal("not certified; the group goes on", reasons)
         revision = past.revisions[past.running]
@@ -76,16 +77,16 @@ def certify(work: Work, key: str | None) -> Certified:
         except ApiError as error:
             raise Refused(f"not certified: the group stopped answering: {error}") from None
         evidence = Evidence(
-            subjects={"env": digest},
+            subjects={_SUBJECTS[plan.subject.kind]: digest},
             configuration={
                 "profile": revision.profile_sha256,
                 "argv": argv_digest(plan),
                 **({PATCH_SET: plan.subject.patchset} if plan.subject.patchset else {}),
-                "model": model_digest(model_folder(plan)),
+                "model": model_digest(plan),
             },
             profile=plan.profile,
             cluster=work.cluster.name,
-            hardware={"kind": revision.hardware, **_machine()},
+            hardware={"kind": revision.hardware, **machine(plan.ranks[0].place)},
             vllm=version,
             required=required,
             gates=results,
@@ -102,16 +103,6 @@ def certify(work: Work, key: str | None) -> Certified:
 def argv_digest(plan: GroupPlan) -> str:
     """sha256 over everything that the ranks run: arguments, environments, references to secrets."""
     return _sha256(json.dumps([asdict(rank) for rank in plan.ranks], sort_keys=True).encode())
-
-
-def model_digest(folder: Path) -> str:
-    """sha256 over the sorted (path, sha256) of every file of a model folder."""
-    files = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            with path.open("rb") as file:
-                files[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-    return _sha256(json.dumps(files, sort_keys=True).encode())
 
 
 def _as_planned(work: Work, generation: Generation) -> None:
@@ -147,10 +138,6 @@ def _only_key() -> str:
         raise HallmarkError("there is no key to sign with", hint="hallmark key new NAME")
     names = ", ".join(path.stem for path in found)
     raise HallmarkError("there is more than one key", where="--key", hint=f"name one of {names}")
-
-
-def _machine() -> dict[str, object]:
-    return {"machine": platform.machine(), "kernel": platform.release(), "system": platform.system()}
 
 
 def _sha256(data: bytes) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from launch.engines.base import Engine
 from launch.group.transition import Generation
 from launch.ledger.work import api_key
 from launch.proof.client import Client
@@ -28,7 +29,9 @@ def load_gates(home: Path, names: list[str]) -> dict[str, Gate]:
     return found
 
 
-def judge(generation: Generation, gates: Mapping[str, Gate], say: Callable[[str], None]) -> list[GateResult]:
+def judge(
+    engine: Engine, generation: Generation, gates: Mapping[str, Gate], say: Callable[[str], None]
+) -> list[GateResult]:
     """Run the gates in order and tell each verdict as it is reached."""
 
     def progress(name: str, result: GateResult | None) -> None:
@@ -37,12 +40,13 @@ def judge(generation: Generation, gates: Mapping[str, Gate], say: Callable[[str]
 
     plan = generation.plan
     with Client(plan.api_url, api_key=api_key(plan)) as client:
-        context = GateContext(client, plan.model_name, lambda: rank_logs(generation), plan.subject.patchset)
+        context = GateContext(client, plan.model_name, lambda: rank_logs(engine, generation), plan.subject.patchset)
         return run_gates(gates, context, progress)
 
 
-def rank_logs(generation: Generation) -> list[RankLog]:
+def rank_logs(engine: Engine, generation: Generation) -> list[RankLog]:
     """What every rank wrote since its start."""
+    engine.collect(generation.plan, generation.mark, generation.logs)
     logs = []
     for rank in generation.plan.ranks:
         path = generation.logs / f"{rank.name}.log"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,16 +13,16 @@ from launch.group.transition import STOP_SECONDS, Generation, restore, switch
 from launch.ledger.history import History, history
 from launch.ledger.judge import judge, load_gates, objections
 from launch.ledger.status import ranks_now
-from launch.ledger.work import Work, refusal
-from launch.nodes import environment, preflight
-from launch.nodes.environment import Environment
+from launch.ledger.subject import found
+from launch.ledger.subject import problems as in_the_way
+from launch.ledger.work import Work
 from launch.nodes.lock import locked, whoami
+from launch.nodes.staging import Staging
 from launch.nodes.variables import NUMBERS, number
-from launch.plan.group import GroupPlan, Subject, plan_group
+from launch.plan.group import GroupPlan, plan_group
 from launch.proof.gates import GateResult
-from recipe.catalogue.compile import compile_profile
 from recipe.config.check import Checked, check_cluster
-from recipe.config.load import Loaded, load_hardware, venv_folder
+from recipe.config.load import Loaded, load_hardware
 from recipe.config.models import Hardware
 from recipe.errors import ConfigError, HallmarkError, NeedsOperator, Refused
 
@@ -62,10 +63,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What shall run: the plan and environment, and what the history says about it."""
+    """What shall run: the plan, how its subject is put in place, and what the history says about it."""
 
     plan: GroupPlan
-    environment: Environment
+    staging: Staging
     hardware: Loaded[Hardware]
     profile_sha256: str
     kind: str
@@ -73,43 +74,34 @@ class Wanted:
     why: str | None
 
 
-def launch(work: Work, profile: str | None, why: str | None) -> Outcome:
-    """Bring up the cluster's profile, or another one, in place of what runs.
+def launch(work: Work, profile: str | None, why: str | None, image: str | None = None) -> Outcome:
+    """Bring up the cluster's profile, or another one, in place of what runs; on another image when one is named.
 
     Errors: ConfigError; Refused when what was before holds; NeedsOperator when it does not; Busy.
     """
-    wanted = want(work, profile, why)
+    wanted = want(work, profile, why, image)
     with locked(work.store.lock, f"launch {wanted.plan.profile}"):
         journal, past = _settled(work)
         return _unchanged(work, past, wanted) or take(work, journal, past, wanted)
 
 
-def want(work: Work, profile: str | None, why: str | None) -> Wanted:
+def want(work: Work, profile: str | None, why: str | None, image: str | None = None) -> Wanted:
     """Plan what a launch would bring up; changes nothing. Errors: ConfigError, Refused."""
     checked = check_cluster(work.home, str(work.cluster.path), profile)
     for finding in checked.findings:
         work.say(f"{finding.severity}: {finding}")
-    patchset = compile_profile(checked.profile)
-    venv = venv_folder(checked.cluster)
-    if venv is None:
-        raise HallmarkError(
-            "the process engine needs a virtual environment with vLLM",
-            where=checked.cluster.document.where(("paths",)),
-            hint="write paths: {venv: PATH}",
-        )
-    made = environment.describe(venv, patchset)
-    subject = Subject("env", str(made.folder), patchset.sha256, str(venv))
+    subject, staging = found(checked.profile, checked.cluster, image)
     plan = plan_group(checked.profile, checked.cluster, subject)
     # Gates are looked up before anything stops, so that a misspelt one cannot take a group down.
     load_gates(work.home, [*plan.gates.trial, *plan.gates.certify])
     _check_numbers(checked, plan)
     sha256 = hashlib.sha256(checked.profile.path.read_bytes()).hexdigest()
-    return Wanted(plan, made, checked.hardware, sha256, "launch", None, why)
+    return Wanted(plan, staging, checked.hardware, sha256, "launch", None, why)
 
 
-def rehearse(work: Work, profile: str | None, why: str | None) -> GroupPlan:
+def rehearse(work: Work, profile: str | None, why: str | None, image: str | None = None) -> GroupPlan:
     """The plan of a launch that would be begun; changes nothing. Errors: as `launch`, up to its preflight."""
-    wanted = want(work, profile, why)
+    wanted = want(work, profile, why, image)
     _, past = work.look()
     _preflight(work, wanted, work.generation(past.running) if past.running is not None else None)
     return wanted.plan
@@ -122,7 +114,8 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
     number = past.next
     store = work.store
     saved = store.save_plan(number, wanted.plan)
-    store.save_patchset(wanted.environment.patchset)
+    if wanted.staging.patchset is not None:
+        store.save_patchset(wanted.staging.patchset)
     new = Generation(number, wanted.plan, store.mark(number), store.logs(number))
     gates = load_gates(work.home, list(new.plan.gates.trial))
     results: list[GateResult] = []
@@ -136,16 +129,16 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
             profile_sha256=wanted.profile_sha256,
             hardware=wanted.hardware.name,
             plan=saved,
-            subject={**asdict(wanted.plan.subject), "digest": wanted.environment.digest},
+            subject=asdict(wanted.plan.subject),
             restores=wanted.restores,
             old=past.running,
             who=whoami(),
             why=wanted.why,
         )
-        _stage(wanted.environment)
+        _stage(wanted.staging, work.say)
 
     def trial() -> list[str]:
-        results.extend(judge(new, gates, work.say))
+        results.extend(judge(work.engine, new, gates, work.say))
         return objections(results)
 
     try:
@@ -160,6 +153,7 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
         outcome = replace(_outcome(work, new, changed=True), gates=results)
         error.details = {key: outcome.to_json()[key] for key in ("revision", "gates", "steps", "tool_seconds")}
         raise
+    _tidy(work, past, new)
     return replace(_outcome(work, new, changed=True), outage=outage, gates=results)
 
 
@@ -175,10 +169,12 @@ def rollback(work: Work, to: str | None, why: str | None) -> Outcome:
         journal, past = _settled(work)
         target = restorable(work, past, to)
         work.say(f"revision {target.revision.number} is certified: {target.revision.certificate}")
+        for note in target.staging.notes():
+            work.say(f"note: {note}")
         # Nothing is read from the profile: that it is broken now may be why somebody rolls back.
         hardware = load_hardware(work.home, target.revision.hardware)
         number, sha256 = target.revision.number, target.revision.profile_sha256
-        wanted = Wanted(target.plan, target.environment, hardware, sha256, "rollback", number, why)
+        wanted = Wanted(target.plan, target.staging, hardware, sha256, "rollback", number, why)
         return _unchanged(work, past, wanted) or take(work, journal, past, wanted)
 
 
@@ -198,7 +194,7 @@ def stop(work: Work) -> list[int]:
         try:
             for number in stopped:
                 with work.clock.step(f"stop revision {number}", "group"):
-                    work.engine.stop(work.store.mark(number), STOP_SECONDS)
+                    work.engine.stop(work.generation(number).plan, work.store.mark(number), STOP_SECONDS)
         except KeyboardInterrupt:
             raise NeedsOperator("interrupted, and some ranks may still run", hint="run `hallmark stop` again") from None
         journal.append(Event.STOPPED, revision, intent.operation)
@@ -240,9 +236,8 @@ def _settled(work: Work) -> tuple[Journal, History]:
 
 
 def _preflight(work: Work, wanted: Wanted, old: Generation | None) -> None:
-    ours = [pid for rank in work.ranks(old) for pid in rank.processes] if old else []
     with work.clock.step("preflight"):
-        problems = preflight.problems(wanted.plan, wanted.hardware, work.cluster, ours)
+        problems = in_the_way(work, wanted.plan, wanted.hardware, wanted.staging, old)
         # Also those of the old group, which could not be brought back without them.
         problems += [problem for plan in (wanted.plan, *([old.plan] if old else [])) for problem in missing(plan)]
     if problems:
@@ -251,11 +246,18 @@ def _preflight(work: Work, wanted: Wanted, old: Generation | None) -> None:
         raise error
 
 
-def _stage(made: Environment) -> None:
-    environment.build(made)
-    wrong = environment.differences(made)
-    if wrong:
-        raise refusal(f"{made.folder} is not as it was built — remove that folder, it is made again", wrong)
+def _stage(staging: Staging, say: Callable[[str], None]) -> None:
+    staging.stage(say)
+
+
+def _tidy(work: Work, past: History, new: Generation) -> None:
+    """Remove what older generations left on the nodes; that of the one before stays for a while."""
+    keep = {new.mark, *([work.store.mark(past.running)] if past.running is not None else [])}
+    try:
+        work.engine.tidy(work.store.owner(), keep)
+    except HallmarkError as error:
+        # The new group serves, whatever else is left lying about.
+        work.say(f"warning: what earlier revisions left could not be removed: {error}")
 
 
 def _outcome(work: Work, generation: Generation, *, changed: bool) -> Outcome:

@@ -1,13 +1,11 @@
 """What runs now against what the history says should run."""
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from launch.group.transition import Generation
+from launch.ledger.subject import recorded
 from launch.ledger.work import Work
-from launch.nodes import environment
-from launch.nodes.environment import Environment
 from launch.nodes.lock import holder
 
 
@@ -62,18 +60,11 @@ def status(work: Work) -> Status:
 def ranks_now(work: Work, generation: Generation) -> list[RankNow]:
     """Every rank of a generation with what is not as planned."""
     _, past = work.look()
-    subject = past.revisions[generation.revision].subject
-    made = Environment(
-        Path(subject["reference"]),
-        subject["digest"],
-        work.store.load_patchset(subject["patchset"]),
-        Path(subject["venv"]),
-    )
-    changed = environment.differences(made)
+    revision = past.revisions[generation.revision]
+    digest = revision.subject["digest"]
+    changed = recorded(work, revision, generation.plan).differences()
     drifts = work.engine.drift(generation.plan, generation.mark)
     return [
-        RankNow(
-            rank.name, rank.rank, rank.alive, subject["digest"] if rank.alive else None, [*drifts[rank.rank], *changed]
-        )
+        RankNow(rank.name, rank.rank, rank.alive, digest if rank.alive else None, [*drifts[rank.rank], *changed])
         for rank in work.ranks(generation)
     ]

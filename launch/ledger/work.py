@@ -13,6 +13,7 @@ from launch.group.journal import Event, Journal
 from launch.group.transition import WARM_SECONDS, Generation, Ways
 from launch.ledger.history import History, history
 from launch.ledger.store import Store
+from launch.nodes import reach
 from launch.nodes.ports import listener
 from launch.plan.group import GroupPlan
 from recipe.config.load import Loaded, load_cluster
@@ -33,7 +34,7 @@ class Work:
 
     def __post_init__(self) -> None:
         self.store = Store(self.cluster)
-        self.engine = choose(self.cluster)
+        self.engine = choose(self.cluster, reach)
         self.clock = Clock(self.say)
 
     def look(self) -> tuple[Journal, History]:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,7 +20,7 @@ from recipe.applier.plan import plan
 from recipe.applier.tree import Tree, record_rows
 from recipe.catalogue.target import drifted, site_packages, translated
 from recipe.config import paths
-from recipe.errors import HallmarkError, Refused
+from recipe.errors import HallmarkError, Problem, Refused
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,23 @@ class Environment:
     digest: str
     patchset: PatchSet
     venv: Path
+
+    def stage(self, say: Callable[[str], None]) -> None:
+        build(self)
+        if wrong := differences(self):
+            error = Refused(f"{self.folder} is not as it was built — remove that folder, it is made again")
+            error.problems = (*error.problems, *(Problem(line) for line in wrong))
+            raise error
+
+    def differences(self) -> list[str]:
+        return differences(self)
+
+    def unrestorable(self) -> list[str]:
+        # One that was removed is made again, as the same one as long as what it is made from is the same.
+        return differences(self) if self.folder.exists() else differences_beneath(self)
+
+    def notes(self) -> list[str]:
+        return []
 
 
 def describe(venv: Path, patchset: PatchSet) -> Environment:

@@ -1,10 +1,12 @@
 """Who listens on a port of this machine, read from /proc."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _LISTEN = "0A"
+_INODE = 9
 
 
 @dataclass(frozen=True)
@@ -18,19 +20,28 @@ class Listener:
 
 def listener(port: int) -> Listener | None:
     """The first process found listening on `port`, on any address; None when the port is free."""
-    inodes = set()
-    for table in ("tcp", "tcp6"):
-        path = Path("/proc/net") / table
-        for line in path.read_text().splitlines()[1:] if path.exists() else []:
-            fields = line.split()
-            if fields[3] == _LISTEN and int(fields[1].rsplit(":", 1)[1], 16) == port:
-                inodes.add(fields[9])
+    tables = (Path("/proc/net") / table for table in ("tcp", "tcp6"))
+    text = "".join(path.read_text() for path in tables if path.exists())
+    inodes = {fields[_INODE] for found, fields in _listeners(text) if found == port}
     if not inodes:
         return None
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and inodes & _sockets(process):
             return Listener(port, int(process.name), _command(process))
     return Listener(port, None, "a process of another user")
+
+
+def listening(tables: str) -> set[int]:
+    """All ports that are listened on, from the text of /proc/net/tcp and /proc/net/tcp6."""
+    return {port for port, _ in _listeners(tables)}
+
+
+def _listeners(tables: str) -> Iterator[tuple[int, list[str]]]:
+    for line in tables.splitlines():
+        fields = line.split()
+        # The heads of the tables have words there.
+        if len(fields) > _INODE and fields[3] == _LISTEN:
+            yield int(fields[1].rsplit(":", 1)[1], 16), fields
 
 
 def _sockets(process: Path) -> set[str]:

@@ -46,6 +46,16 @@ def model_folder(plan: GroupPlan) -> Path:
     return Path(argv[first - 1])
 
 
+def plan_ports(plan: GroupPlan) -> dict[str, int]:
+    """The ports that the head opens, by their keys in the cluster file."""
+    argv = plan.ranks[0].argv
+    api = urlsplit(plan.api_url).port
+    ports = {} if api is None else {"api": api}
+    if "--master-port" in argv:
+        ports["master"] = int(argv[argv.index("--master-port") + 1])
+    return ports
+
+
 def _platform(hardware: Loaded[Hardware]) -> list[Problem]:
     machine = _MACHINES.get(platform.machine(), platform.machine())
     if platform.system() != "Linux":
@@ -75,13 +85,9 @@ def _model(plan: GroupPlan, cluster: Loaded[Cluster]) -> list[Problem]:
 
 
 def _ports(plan: GroupPlan, cluster: Loaded[Cluster], ours: Sequence[int]) -> list[Problem]:
-    argv = plan.ranks[0].argv
-    ports = {"api": urlsplit(plan.api_url).port}
-    if "--master-port" in argv:
-        ports["master"] = int(argv[argv.index("--master-port") + 1])
     found = []
-    for key, port in ports.items():
-        holder = listener(port) if port is not None else None
+    for key, port in plan_ports(plan).items():
+        holder = listener(port)
         if holder is not None and holder.pid not in ours:
             who = f"process {holder.pid} ({holder.command})" if holder.pid else holder.command
             where = cluster.document.where(("ports", key))

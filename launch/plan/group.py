@@ -7,6 +7,7 @@ from launch.plan import container as containers
 from launch.plan import env as envs
 from launch.plan.container import Container
 from launch.plan.flags import flags
+from launch.plan.place import Place
 from launch.plan.ranks import api_url, topology
 from recipe.config.load import Loaded
 from recipe.config.models import Cluster, Gates, Profile
@@ -17,13 +18,20 @@ from recipe.errors import HallmarkError
 class Subject:
     """What is run: an image reference, or the folder of a patched environment (then with its `venv`).
 
-    `patchset` is the patch set's sha256; None for a fork.
+    `patchset` is the patch set's sha256; None for a fork. `digest` is the sha256 (hex) of the image's configuration or
+    of what the environment is made from; None before it was looked at, as in `render`.
     """
 
     kind: Literal["image", "env"]
     reference: str
     patchset: str | None
     venv: str | None = None
+    digest: str | None = None
+
+    @property
+    def image(self) -> str:
+        """What an engine is told to run: the digest where it is known, which no tag can be moved away from."""
+        return f"sha256:{self.digest}" if self.digest else self.reference
 
     @property
     def key(self) -> str:
@@ -49,6 +57,10 @@ class RankPlan:
     container: Container | None
     files: dict[str, str]
     own_env: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        return Place(self.name, self.address, self.docker_host)
 
 
 @dataclass(frozen=True)
@@ -159,9 +171,9 @@ def _container(
         profile.value, _folder(cluster, paths.models_folder), _folder(cluster, paths.cache_folder), subject.key
     )
     labelled = containers.labels(cluster.name, profile.name, subject.patchset, rank)
-    parts = {**run, "image": subject.reference, "mounts": [asdict(mount) for mount in mounted]}
+    parts = {**run, "image": subject.image, "mounts": [asdict(mount) for mount in mounted]}
     identity = containers.name(cluster.name, rank, parts)
-    return containers.container(profile.value, subject.reference, identity, mounted, labelled)
+    return containers.container(profile.value, subject.image, identity, mounted, labelled)
 
 
 def _model(profile: Profile, cluster: Loaded[Cluster], subject: Subject) -> str:

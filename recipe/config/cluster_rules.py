@@ -131,14 +131,14 @@ def fabric(cluster: Loaded[Cluster]) -> Iterator[Finding]:
                 why="the other ranks connect to it",
                 hint=f"write the address that {node.name} has on the network between the nodes",
             )
-        elif address.is_loopback and not (all(loopback) and all(other.local for other in nodes)):
+        elif address.is_loopback and not (all(loopback) and all(other.loopback for other in nodes)):
             yield finding(
                 "error",
                 cluster,
                 loc,
                 f"{node.fabric} is loopback",
                 why="on every other machine it is that machine itself, and the ranks would wait for each other",
-                hint="write real addresses; loopback is for nodes that are all `address: local`",
+                hint="write real addresses; loopback is for nodes that are all this machine",
             )
         elif address.is_link_local:
             yield finding(

@@ -1,6 +1,7 @@
 """What a profile, a cluster, a hardware file and a support row may say. Shapes only; rules.py compares them."""
 
 import json
+import re
 from typing import Annotated, Any, Literal
 
 from packaging.specifiers import SpecifierSet
@@ -24,6 +25,9 @@ from recipe.config.fields import (
     Text,
 )
 from recipe.config.serve import normalised
+
+# SSH targets with a loopback address: 127.0.0.2, ssh://user@127.0.0.2:2202, user@::1.
+_LOOPBACK = re.compile(r"(ssh://)?([^@/]*@)?(127(\.[0-9]+){3}|localhost|\[?::1\]?)(:[0-9]+)?")
 
 
 class Model(BaseModel):
@@ -155,6 +159,11 @@ class Node(Model):
     def local(self) -> bool:
         """Whether the node is this machine."""
         return self.address == "local"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the node is this machine, perhaps reached through its own sshd."""
+        return self.local or _LOOPBACK.fullmatch(self.address) is not None
 
 
 class Paths(Model):

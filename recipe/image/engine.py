@@ -61,11 +61,17 @@ def stream(argv: Sequence[str], variables: Mapping[str, str], show: Callable[[st
     return Done(process.returncode, tuple(lines))
 
 
-def explain(lines: Sequence[str], otherwise: str) -> HallmarkError:
-    """The error that docker's own words stand for: engine not reached, disk full, or `otherwise` with its last line."""
+def explain(lines: Sequence[str], otherwise: str, node: str | None = None) -> HallmarkError:
+    """The error that docker's own words stand for: engine not reached, disk full, or `otherwise` with its last line.
+
+    `node` says that they are about the engine of another node.
+    """
     told = [line.strip() for line in lines if line.strip()]
     host = os.environ.get("DOCKER_HOST")
-    where = f"DOCKER_HOST={host}" if host else None
+    where = f"node {node}" if node else f"DOCKER_HOST={host}" if host else None
+    another = (
+        "correct the docker-host of that node" if node else "name another one with DOCKER_HOST or `docker context use`"
+    )
     for line in reversed(told):
         if DISK_FULL in line.lower():
             return Refused(
@@ -80,15 +86,7 @@ def explain(lines: Sequence[str], otherwise: str) -> HallmarkError:
                 "this user may not talk to the engine", where=where, hint="join the group that owns its socket"
             )
         if match := re.search(r"cannot connect to the docker daemon at (\S+?)\.? ", line, re.IGNORECASE):
-            return Unreachable(
-                f"no engine answers at {match[1]}",
-                where=where,
-                hint="start it, or name another one with DOCKER_HOST or `docker context use`",
-            )
+            return Unreachable(f"no engine answers at {match[1]}", where=where, hint=f"start it, or {another}")
         if any(word in lower for word in _UNREACHABLE):
-            return Unreachable(
-                f"the engine cannot be reached: {line}",
-                where=where,
-                hint="name another one with DOCKER_HOST or `docker context use`",
-            )
-    return Refused(f"{otherwise}: {told[-1]}" if told else otherwise)
+            return Unreachable(f"the engine cannot be reached: {line}", where=where, hint=another)
+    return Refused(f"{otherwise}: {told[-1]}" if told else otherwise, where=where if node else None)

@@ -82,7 +82,7 @@ def configure(nodes: list[Node], folder: Path) -> Path:
 
 def _client_settings(node: Node, folder: Path) -> str:
     return (
-        f"Host {node.name}\n"
+        f"Host {node.name} {node.address}\n"
         f"  HostName {node.address}\n"
         f"  Port {node.port}\n"
         f"  User {pwd.getpwuid(os.getuid()).pw_name}\n"

@@ -57,6 +57,7 @@ def test_a_fork_is_its_own_image_and_a_given_image_is_taken() -> None:
         "reference": "dsv4flash-experiment:dspark-nvfp4-stage-d",
         "patchset": None,
         "venv": None,
+        "digest": None,
     }
     given = run(render, "two-spark-stage-d.example", "--image", "mine@sha256:1", as_json=True).stdout
     assert json.loads(given)["nodes"][0]["container"]["image"] == "mine@sha256:1"

@@ -56,9 +56,9 @@ def test_ranks_are_alive_as_soon_as_they_are_started_and_found_by_another_engine
         ]
     assert engine.groups(GROUP[:-1]) == {GROUP}
     assert [rank.alive for rank in engine.ranks(two, "tests-other/r1")] == [False, False]
-    engine.stop(GROUP, 10)
+    engine.stop(two, GROUP, 10)
     assert marked(GROUP) == []
-    engine.stop(GROUP, 10)
+    engine.stop(two, GROUP, 10)
 
 
 def test_a_rank_sees_its_plan_and_not_the_environment_of_who_started_it(
@@ -78,10 +78,11 @@ def test_a_rank_sees_its_plan_and_not_the_environment_of_who_started_it(
 
 
 def test_a_rank_that_does_not_listen_is_killed_when_patience_ends(engine: ProcessEngine, tmp_path: Path) -> None:
-    engine.start(plan(STUBBORN), GROUP, tmp_path)
+    stubborn = plan(STUBBORN)
+    engine.start(stubborn, GROUP, tmp_path)
     until(lambda: "set" in (tmp_path / "n0.log").read_text())
     began = time.monotonic()
-    engine.stop(GROUP, 0.3)
+    engine.stop(stubborn, GROUP, 0.3)
     assert marked(GROUP) == []
     assert time.monotonic() - began >= 0.3
 
@@ -92,7 +93,7 @@ def test_children_whose_rank_is_gone_are_ended_without_patience(engine: ProcessE
     until(lambda: [process.main for process in marked(GROUP)] == [False])
     [rank] = engine.ranks(one, GROUP)
     assert (rank.alive, len(rank.processes)) == (False, 1)
-    engine.stop(GROUP, 1000)
+    engine.stop(one, GROUP, 1000)
     assert marked(GROUP) == []
 
 

@@ -17,7 +17,7 @@ from recipe.errors import HallmarkError, Refused
 def plan(seconds: str | None = "5") -> GroupPlan:
     env = {} if seconds is None else {"VLLM_ENGINE_READY_TIMEOUT_S": seconds}
     ranks = tuple(SimpleNamespace(name=name, rank=rank, env=env) for rank, name in enumerate(("left", "right")))
-    return cast(GroupPlan, SimpleNamespace(ranks=ranks))
+    return cast(GroupPlan, SimpleNamespace(ranks=ranks, look_seconds=0, collect=lambda plan, group, logs: None))
 
 
 def wait(
@@ -26,7 +26,7 @@ def wait(
     def ranks(plan: GroupPlan, group: str) -> list[RankState]:
         return [RankState(rank.name, rank.rank, rank.rank != dead(), ()) for rank in plan.ranks]
 
-    engine = cast(Any, SimpleNamespace(ranks=ranks))
+    engine = cast(Any, SimpleNamespace(ranks=ranks, look_seconds=0, collect=lambda plan, group, logs: None))
     wait_until_ready(engine, plan(seconds), "group", logs, probe, lambda line: None)
 
 

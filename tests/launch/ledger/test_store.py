@@ -16,8 +16,9 @@ def test_a_plan_and_a_patch_set_come_back_as_they_were_saved(world: World) -> No
     store = world.store()
     sha256 = store.save_plan(3, wanted.plan)
     assert store.load_plan(3, sha256) == wanted.plan
-    store.save_patchset(wanted.environment.patchset)
-    assert store.load_patchset(wanted.environment.patchset.sha256) == wanted.environment.patchset
+    assert wanted.staging.patchset is not None
+    store.save_patchset(wanted.staging.patchset)
+    assert store.load_patchset(wanted.staging.patchset.sha256) == wanted.staging.patchset
     with pytest.raises(Mismatch, match="the plan of revision 3 was edited"):
         store.load_plan(3, "0" * 64)
     with pytest.raises(Mismatch, match="the plan of revision 4 cannot be read"):

@@ -1,0 +1,179 @@
+"""The docker engine: ranks as containers of their nodes' engines, found again by the label that has their mark.
+
+Containers without that label are never touched. Stopped ones are kept, so that they keep their image and can be
+started again.
+"""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from launch.engines.base import RankState
+from launch.engines.docker import run_argv
+from launch.engines.secrets import resolve
+from launch.plan.container import LABEL
+from launch.plan.group import GroupPlan, RankPlan, at_home
+from launch.plan.place import Place
+from recipe.errors import NeedsOperator, Refused
+
+GROUP = f"{LABEL}.group"
+RANK = f"{LABEL}.rank"
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Reach(Protocol):
+    """How nodes are reached; launch.nodes.reach says what each one does."""
+
+    def run(
+        self, place: Place, argv: Sequence[str], *, variables: Mapping[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]": ...
+
+    def docker(
+        self, place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 120
+    ) -> str: ...
+
+    def home(self, place: Place) -> str: ...
+
+    def each(self, ask: Callable[[T], S], of: Iterable[T]) -> list[S]: ...
+
+
+class DockerEngine:
+    """Runs ranks as containers. `places`: the nodes of the cluster, as its file has them now."""
+
+    # Each look starts ssh and docker on every node.
+    look_seconds = 1.0
+
+    def __init__(self, places: Sequence[Place], reach: Reach) -> None:
+        self._places = tuple(places)
+        self._reach = reach
+
+    def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
+        for rank in sorted(plan.ranks, key=lambda rank: rank.rank, reverse=True):
+            self._start(rank, group)
+
+    def ranks(self, plan: GroupPlan, group: str) -> list[RankState]:
+        def look(rank: RankPlan) -> RankState:
+            return RankState(rank.name, rank.rank, str(rank.rank) in self._labels(rank.place, _of(group), RANK), ())
+
+        return self._reach.each(look, plan.ranks)
+
+    def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
+        def look(rank: RankPlan) -> list[str]:
+            found = self._inspect(rank, group)
+            if found is None or not found["State"]["Running"]:
+                return []
+            return differences(at_home(rank, self._reach.home(rank.place)), found)
+
+        return dict(zip((rank.rank for rank in plan.ranks), self._reach.each(look, plan.ranks), strict=True))
+
+    def groups(self, owner: str) -> set[str]:
+        found = self._reach.each(lambda place: self._labels(place, f"label={GROUP}", GROUP), self._places)
+        return {mark for marks in found for mark in marks if mark.startswith(f"{owner}/")}
+
+    def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
+        def halt(place: Place) -> None:
+            running = self._list(place, _of(group))
+            if running:
+                # Docker asks all of them at the same time.
+                self._reach.docker(place, "stop", "--time", f"{patience:.0f}", *running, seconds=patience + 60)
+            if left := self._list(place, _of(group)):
+                raise NeedsOperator(f"node {place.name}: containers {', '.join(left)} cannot be ended")
+
+        self._reach.each(halt, {rank.place for rank in plan.ranks})
+
+    def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
+        def fetch(rank: RankPlan) -> None:
+            found = self._inspect(rank, group)
+            if found is None:
+                return
+            # A container that was started again still has what it wrote before.
+            since = found["State"]["StartedAt"]
+            words = rank.place.docker("logs", "--since", since, found["Id"])
+            done = self._reach.run(rank.place, ("sh", "-c", 'exec "$@" 2>&1', "sh", *words))
+            logs.mkdir(parents=True, exist_ok=True)
+            (logs / f"{rank.name}.log").write_text(done.stdout, encoding="utf-8")
+
+        self._reach.each(fetch, plan.ranks)
+
+    def tidy(self, owner: str, keep: set[str]) -> None:
+        def clear(place: Place) -> None:
+            listed = self._reach.docker(
+                place,
+                *("ps", "--all", "--no-trunc", "--filter", f"label={GROUP}"),
+                *("--filter", "status=exited", "--filter", "status=created"),
+                *("--format", f'{{{{.ID}}}} {{{{.Label "{GROUP}"}}}}'),
+            )
+            pairs = [line.split(" ", 1) for line in listed.splitlines()]
+            old = [name for name, mark in pairs if mark.startswith(f"{owner}/") and mark not in keep]
+            if old:
+                self._reach.docker(place, "rm", *old)
+
+        self._reach.each(clear, self._places)
+
+    def _start(self, rank: RankPlan, group: str) -> None:
+        place = rank.place
+        planned = at_home(rank, self._reach.home(place))
+        assert planned.container is not None, "a plan of this engine has containers"
+        there = self._inspect(rank, group)
+        if there is not None:
+            self._reach.docker(place, "start", there["Id"])
+            return
+        # Docker would make a missing folder of a mount as root's, or not at all.
+        writable = [mount.source for mount in planned.container.mounts if not mount.read_only]
+        if writable:
+            done = self._reach.run(place, ("mkdir", "-p", "--", *writable))
+            if done.returncode:
+                raise Refused(f"node {place.name}: {done.stderr.strip()}", hint="change paths.cache of the cluster")
+        secrets = {name: resolve(reference) for name, reference in planned.secrets.items()}
+        words = run_argv(marked(planned, group))
+        self._reach.docker(place, *words[words.index("run") :], variables=secrets)
+
+    def _inspect(self, rank: RankPlan, group: str) -> dict[str, Any] | None:
+        """The rank's container, running or not."""
+        listed = self._list(rank.place, _of(group), f"label={RANK}={rank.rank}", every=True)
+        if not listed:
+            return None
+        found: list[dict[str, Any]] = json.loads(self._reach.docker(rank.place, "inspect", listed[0]))
+        return found[0]
+
+    def _list(self, place: Place, *filters: str, every: bool = False) -> list[str]:
+        words = [word for it in filters for word in ("--filter", it)]
+        return self._reach.docker(place, "ps", "--quiet", "--no-trunc", *(["--all"] if every else []), *words).split()
+
+    def _labels(self, place: Place, only: str, label: str) -> set[str]:
+        """The values that the label has on running containers."""
+        words = ("ps", "--filter", only, "--format", f'{{{{.Label "{label}"}}}}')
+        return set(self._reach.docker(place, *words).splitlines())
+
+
+def marked(rank: RankPlan, group: str) -> RankPlan:
+    """The rank with the group's mark on its container, which has a name of its own for each revision."""
+    box = rank.container
+    assert box is not None
+    name = f"{box.name}.{group.rpartition('/')[2]}"
+    return replace(rank, container=replace(box, name=name, labels={**box.labels, GROUP: group}))
+
+
+def differences(rank: RankPlan, found: dict[str, Any]) -> list[str]:
+    """In what a container differs from its rank's plan; `found` is what `docker inspect` says."""
+    assert rank.container is not None
+    wrong = []
+    if found["Image"] != rank.container.image:
+        wrong.append(f"image is {found['Image']}, planned was {rank.container.image}")
+    config = found["Config"]
+    argv = [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())]
+    if argv != list(rank.argv):
+        wrong.append(f"arguments are {argv!r}, planned were {list(rank.argv)!r}")
+    running = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
+    for name, value in rank.env.items():
+        if running.get(name) != value:
+            wrong.append(f"{name} is {running.get(name)!r}, planned was {value!r}")
+    return wrong
+
+
+def _of(group: str) -> str:
+    return f"label={GROUP}={group}"

@@ -1,0 +1,87 @@
+"""What a cluster's engine runs, by its kind: found for a profile, found again for a revision, looked for in advance."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from launch.group.transition import Generation
+from launch.ledger.history import Revision
+from launch.ledger.work import Work
+from launch.nodes import environment, image, preflight, preflight_containers
+from launch.nodes.environment import Environment
+from launch.nodes.image import StagedImage
+from launch.nodes.staging import Staging
+from launch.plan.group import GroupPlan, Subject
+from launch.plan.place import Place
+from recipe.catalogue.compile import compile_profile
+from recipe.config.load import Loaded, venv_folder
+from recipe.config.models import Cluster, Hardware, Profile
+from recipe.errors import HallmarkError, Problem
+from recipe.image.plan import LABEL, REPOSITORY, tag
+
+
+def named(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | None) -> Subject:
+    """What is run, by name only: the image `reference` when it is given, else what the profile's patch set is called.
+
+    Errors: a ConfigError for a patch that does not exist; an image for the process engine.
+    """
+    value = profile.value
+    compiled = compile_profile(profile) if value.release else None
+    patchset = compiled.sha256 if compiled else None
+    if cluster.value.engine == "process":
+        if reference is not None or compiled is None:
+            raise HallmarkError(
+                "the process engine runs a patched virtual environment, not an image",
+                where=cluster.document.where(("engine",)),
+                hint="leave --image out and choose a profile with a release, or choose --engine docker",
+            )
+        venv = venv_folder(cluster)
+        assert venv is not None, "the rules of the process engine ask for paths.venv"
+        # Before it is installed the digest of the virtual environment, which ends the folder's name, is not known.
+        made = environment.describe(venv, compiled).folder if venv.is_dir() else environment.unmade(compiled)
+        return Subject("env", str(made), patchset, str(venv))
+    if reference is None and patchset is not None:
+        reference = tag(cluster.value.registry or REPOSITORY, profile.name, str(value.release), patchset)
+    return Subject("image", reference or str(value.base), patchset)
+
+
+def found(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | None) -> tuple[Subject, Staging]:
+    """What is run, looked at: with its digest, and the way to put it in place.
+
+    Errors: as `named`; HallmarkError without the virtual environment; Refused without the image.
+    """
+    if cluster.value.engine == "process":
+        subject = named(profile, cluster, reference)
+        venv = Path(str(subject.venv))
+        made = environment.describe(venv, compile_profile(profile))
+        return replace(subject, reference=str(made.folder), digest=made.digest), made
+    subject = named(profile, cluster, reference)
+    here = image.resolve(subject.reference, None if reference is None else "--image")
+    digest = here.config_digest.removeprefix("sha256:")
+    # The image itself says what was patched, also when it was built from other files than are here now.
+    subject = replace(subject, patchset=here.labels.get(f"{LABEL}.patchset"), digest=digest)
+    places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
+    return subject, image.staged(subject.reference, digest, places)
+
+
+def recorded(work: Work, revision: Revision, plan: GroupPlan) -> Staging:
+    """What a revision ran. Errors: Mismatch when its records are missing or were edited."""
+    subject = revision.subject
+    if subject["kind"] == "image":
+        return image.staged(subject["reference"], subject["digest"], (rank.place for rank in plan.ranks))
+    patchset = work.store.load_patchset(subject["patchset"])
+    return Environment(Path(subject["reference"]), subject["digest"], patchset, Path(subject["venv"]))
+
+
+def problems(
+    work: Work, plan: GroupPlan, hardware: Loaded[Hardware], staging: Staging, old: Generation | None
+) -> list[Problem]:
+    """Everything that stands in the way of a plan, while `old` still runs.
+
+    Errors: Unreachable when a node does not answer.
+    """
+    running = work.ranks(old) if old else []
+    if isinstance(staging, StagedImage):
+        serves = old is not None and any(rank.alive for rank in running)
+        ours = preflight.plan_ports(old.plan).values() if old is not None and serves else ()
+        return preflight_containers.problems(plan, hardware, work.cluster, staging, ours)
+    return preflight.problems(plan, hardware, work.cluster, [pid for rank in running for pid in rank.processes])

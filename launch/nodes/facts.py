@@ -1,0 +1,52 @@
+"""Facts about nodes that a certificate names: the machine, and the files of the model."""
+
+import hashlib
+import json
+from pathlib import PurePosixPath
+
+from launch.nodes import reach
+from launch.plan.group import GroupPlan, RankPlan, at_home
+from launch.plan.place import Place
+from recipe.errors import Refused
+
+_HASHES = 'cd "$1" && find -L . -type f -exec sha256sum {} +'
+
+
+def machine(place: Place) -> dict[str, object]:
+    """Machine, kernel and system of a node, as `uname` names them."""
+    done = reach.run(place, ("uname", "-m", "-r", "-s"))
+    system, kernel, processor = done.stdout.split()
+    return {"machine": processor, "kernel": kernel, "system": system}
+
+
+def model_folder(rank: RankPlan) -> PurePosixPath:
+    """The model's folder on the rank's own node; `~` is written out."""
+    rank = at_home(rank, reach.home(rank.place))
+    first = next(place for place, word in enumerate(rank.argv) if word.startswith("--"))
+    folder = rank.argv[first - 1]
+    if rank.container is not None:
+        folder = next(mount.source for mount in rank.container.mounts if mount.target == folder)
+    return PurePosixPath(folder)
+
+
+def model_digest(plan: GroupPlan) -> str:
+    """sha256 (hex) over the sorted (path, sha256) of every file of the model.
+
+    Errors: Refused when a node has another model than the head, or its folder cannot be read.
+    """
+    folders = {rank.place: str(model_folder(rank)) for rank in plan.ranks}
+    digests = dict(zip(folders, reach.each(lambda it: _digest(*it), folders.items()), strict=True))
+    head = plan.ranks[0].place
+    for place, digest in digests.items():
+        if digest != digests[head]:
+            raise Refused(f"the model on {place.name} is not the one on {head.name}", where=folders[place])
+    return digests[head]
+
+
+def _digest(place: Place, folder: str) -> str:
+    done = reach.run(place, ("sh", "-c", _HASHES, "sh", folder), seconds=None)
+    if done.returncode:
+        raise Refused(f"node {place.name}: the model cannot be read: {done.stderr.strip()}", where=folder)
+    lines = (line.split("  ./", 1) for line in done.stdout.splitlines())
+    files = {path: digest.removeprefix("\\") for digest, path in lines}
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,68 @@
+"""What is asked of nodes: commands, docker's commands, their home folders; several nodes at the same time."""
+
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+from launch.nodes.ssh import run
+from launch.plan.place import Place
+from recipe.errors import HallmarkError, Problem, Unreachable
+from recipe.image.engine import explain
+
+__all__ = ["docker", "each", "home", "run"]
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+def docker(place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 120) -> str:
+    """Run the docker program of a node and give its standard output.
+
+    Errors: Unreachable when node or engine are not reached; Refused with docker's own words.
+    """
+    done = run(place, place.docker(*words), variables=variables, seconds=seconds)
+    if done.returncode:
+        raise refused(place, done, f"docker {words[0]} failed")
+    return done.stdout
+
+
+def refused(place: Place, done: "subprocess.CompletedProcess[str]", otherwise: str) -> HallmarkError:
+    """The error of a docker command that failed on a node."""
+    if done.returncode == 127 and "docker" in done.stderr and "not found" in done.stderr:
+        hint = "install docker there"
+        return Unreachable("there is no program docker", where=f"node {place.name}", hint=hint)
+    return explain(done.stderr.splitlines(), otherwise, place.name)
+
+
+@cache
+def home(place: Place) -> str:
+    """The home folder of the user on the node."""
+    done = run(place, ("sh", "-c", 'printf %s "$HOME"'))
+    if not done.stdout.startswith("/"):
+        raise Unreachable(f"node {place.name}: HOME is not set", where=place.address)
+    return done.stdout
+
+
+def each(ask: Callable[[T], S], of: Iterable[T]) -> list[S]:
+    """Ask of several nodes at the same time; answers in their order.
+
+    Errors: the first one, with the problems of all that failed.
+    """
+    asked = list(of)
+    with ThreadPoolExecutor(max_workers=max(1, len(asked))) as pool:
+        pending = [pool.submit(ask, it) for it in asked]
+    failed = [error for it in pending if (error := it.exception()) is not None]
+    for error in failed:
+        if not isinstance(error, HallmarkError):
+            raise error
+    if failed:
+        first = next((it for it in failed if isinstance(it, Unreachable)), failed[0])
+        assert isinstance(first, HallmarkError)
+        problems: list[Problem] = []
+        for error in failed:
+            assert isinstance(error, HallmarkError)
+            problems += error.problems
+        first.problems = tuple(dict.fromkeys(problems))
+        raise first
+    return [it.result() for it in pending]

@@ -1,0 +1,219 @@
+"""The docker engine on nodes that are a record of what they were asked; real engines are in tests/launch/ledger."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from launch.engines.containers import DockerEngine, differences
+from launch.plan.container import Container, Mount
+from launch.plan.group import GroupPlan, RankPlan, Subject
+from launch.plan.place import Place
+from recipe.config.models import Gates
+from recipe.errors import NeedsOperator, Refused
+
+T = TypeVar("T")
+S = TypeVar("S")
+GROUP = "pair-01/r3"
+
+
+class Nodes:
+    """Answers docker's commands as the nodes' engines would; `containers` are by node, with what inspect says."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+        self.secrets: list[Mapping[str, str]] = []
+        self.containers: dict[str, list[dict[str, Any]]] = {"a": [], "b": []}
+        self.stubborn = False
+
+    def home(self, place: Place) -> str:
+        return "/home/me"
+
+    def each(self, ask: Callable[[T], S], of: Iterable[T]) -> list[S]:
+        return [ask(it) for it in of]
+
+    def run(
+        self, place: Place, argv: Sequence[str], *, variables: Mapping[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        self.asked.append((place.name, *argv))
+        return subprocess.CompletedProcess(argv, 0, "a line\n", "")
+
+    def docker(
+        self, place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 120
+    ) -> str:
+        self.asked.append((place.name, *words))
+        self.secrets.append(variables or {})
+        return getattr(self, f"_{words[0]}")(place.name, list(words[1:])) or ""
+
+    def add(self, node: str, group: str | None, rank: int, *, running: bool = True) -> dict[str, Any]:
+        labels = {"dev.hallmark.rank": str(rank)} | ({"dev.hallmark.group": group} if group else {})
+        number = sum(map(len, self.containers.values()))
+        state = {"Running": running, "StartedAt": "2026-12-01T00:00:00Z"}
+        made = {"Id": f"id{number}", "Labels": labels, "State": state, "Image": "sha256:1", "Config": {}}
+        self.containers[node].append(made)
+        return made
+
+    def _ps(self, node: str, words: list[str]) -> str:
+        filters = [words[place + 1] for place, word in enumerate(words) if word == "--filter"]
+        found = self.containers[node]
+        for label in (it.removeprefix("label=") for it in filters if it.startswith("label=")):
+            name, equals, value = label.partition("=")
+            found = [it for it in found if name in it["Labels"] and (not equals or it["Labels"][name] == value)]
+        if "status=exited" in filters:
+            found = [it for it in found if not it["State"]["Running"]]
+        elif "--all" not in words:
+            found = [it for it in found if it["State"]["Running"]]
+        if "--quiet" in words:
+            return "\n".join(it["Id"] for it in found)
+        text = words[words.index("--format") + 1]
+        lines = []
+        for it in found:
+            line = text.replace("{{.ID}}", it["Id"])
+            for name, value in it["Labels"].items():
+                line = line.replace(f'{{{{.Label "{name}"}}}}', value)
+            lines.append(line)
+        return "\n".join(lines)
+
+    def _inspect(self, node: str, words: list[str]) -> str:
+        return json.dumps([it for it in self.containers[node] if it["Id"] == words[0]])
+
+    def _run(self, node: str, words: list[str]) -> None:
+        pairs = [words[place + 1].partition("=") for place, word in enumerate(words) if word == "--label"]
+        labels = {name: value for name, _, value in pairs}
+        self.add(node, labels["dev.hallmark.group"], int(labels["dev.hallmark.rank"]))
+
+    def _start(self, node: str, words: list[str]) -> None:
+        for it in self.containers[node]:
+            it["State"]["Running"] |= it["Id"] in words
+
+    def _stop(self, node: str, words: list[str]) -> None:
+        for it in self.containers[node]:
+            it["State"]["Running"] &= it["Id"] not in words or self.stubborn
+
+    def _rm(self, node: str, words: list[str]) -> None:
+        self.containers[node] = [it for it in self.containers[node] if it["Id"] not in words]
+
+
+def rank(number: int, node: str) -> RankPlan:
+    box = Container(
+        name=f"hallmark-pair-r{number}-abc",
+        image="sha256:1",
+        mounts=(Mount("~/models/m", "/m", read_only=True), Mount("~/cache", "/root/.cache")),
+        devices=(),
+        cap_add=(),
+        ulimits={},
+        shm_size="16g",
+        gpus=None,
+        labels={"dev.hallmark.rank": str(number)},
+    )
+    return RankPlan(node, number, f"host-{node}", None, ("vllm", "serve", "/m"), {"A": "1"}, {}, box, {})
+
+
+PLAN = GroupPlan(
+    "pair",
+    "docker",
+    "p",
+    (rank(0, "a"), rank(1, "b")),
+    "http://a:1",
+    "m",
+    Subject("image", "x", None),
+    Gates(trial=(), certify=()),
+)
+
+
+@pytest.fixture
+def nodes() -> Nodes:
+    return Nodes()
+
+
+@pytest.fixture
+def engine(nodes: Nodes) -> DockerEngine:
+    return DockerEngine([rank.place for rank in PLAN.ranks], nodes)
+
+
+def test_workers_start_first_with_their_folders_made_and_the_groups_label(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path
+) -> None:
+    engine.start(PLAN, GROUP, tmp_path)
+    acts = [it for it in nodes.asked if it[1] in ("mkdir", "run")]
+    assert [it[:2] for it in acts] == [("b", "mkdir"), ("b", "run"), ("a", "mkdir"), ("a", "run")]
+    assert acts[0] == ("b", "mkdir", "-p", "--", "/home/me/cache")
+    assert f"dev.hallmark.group={GROUP}" in acts[1]
+    assert acts[1][acts[1].index("--name") + 1] == "hallmark-pair-r1-abc.r3"
+    assert [(it.rank, it.alive) for it in engine.ranks(PLAN, GROUP)] == [(0, True), (1, True)]
+    assert engine.groups("pair-01") == {GROUP}
+    assert engine.groups("pair-0") == set()
+
+
+def test_a_stopped_container_of_the_group_is_started_again(engine: DockerEngine, nodes: Nodes, tmp_path: Path) -> None:
+    engine.start(PLAN, GROUP, tmp_path)
+    engine.stop(PLAN, GROUP, 30)
+    assert [it.alive for it in engine.ranks(PLAN, GROUP)] == [False, False]
+    engine.start(PLAN, GROUP, tmp_path)
+    assert [it[1] for it in nodes.asked].count("run") == 2
+    assert [it.alive for it in engine.ranks(PLAN, GROUP)] == [True, True]
+
+
+def test_a_secret_is_given_beside_the_command(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THE_KEY", "hidden")
+    ranks = tuple(replace(it, secrets={"VLLM_API_KEY": "env:THE_KEY"}) for it in PLAN.ranks)
+    engine.start(replace(PLAN, ranks=ranks), GROUP, tmp_path)
+    assert {"VLLM_API_KEY": "hidden"} in nodes.secrets
+    assert "hidden" not in str(nodes.asked)
+
+
+def test_other_containers_are_neither_stopped_nor_removed(engine: DockerEngine, nodes: Nodes) -> None:
+    for group in (None, "pair-02/r3", "pair-01/r4"):
+        nodes.add("a", group, 0)
+        nodes.add("b", group, 1, running=False)
+    mine = nodes.add("a", GROUP, 0)
+    engine.stop(PLAN, GROUP, 30)
+    assert [it[2:] for it in nodes.asked if it[1] == "stop"] == [("--time", "30", mine["Id"])]
+    engine.tidy("pair-01", {"pair-01/r4"})
+    assert [it["Labels"].get("dev.hallmark.group") for it in nodes.containers["a"]] == [
+        None,
+        "pair-02/r3",
+        "pair-01/r4",
+    ]
+    assert len(nodes.containers["b"]) == 3
+
+
+def test_a_container_that_cannot_be_ended_needs_a_person(engine: DockerEngine, nodes: Nodes) -> None:
+    nodes.add("b", GROUP, 1)
+    nodes.stubborn = True
+    with pytest.raises(NeedsOperator, match="node b: containers id0 cannot be ended"):
+        engine.stop(PLAN, GROUP, 1)
+
+
+def test_only_what_a_rank_wrote_since_its_start_is_collected(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path
+) -> None:
+    nodes.add("a", GROUP, 0)
+    engine.collect(PLAN, GROUP, tmp_path / "logs")
+    assert (tmp_path / "logs" / "a.log").read_text() == "a line\n"
+    assert not (tmp_path / "logs" / "b.log").exists()
+    [asked] = [it for it in nodes.asked if "logs" in it]
+    assert asked[asked.index("--since") + 1] == "2026-12-01T00:00:00Z"
+
+
+def test_everything_in_which_a_container_differs_is_told() -> None:
+    config = {"Entrypoint": ["vllm"], "Cmd": ["serve", "/m"], "Env": ["A=1", "PATH=/bin"]}
+    assert differences(PLAN.ranks[0], {"Image": "sha256:1", "Config": config}) == []
+    other = {"Image": "sha256:2", "Config": {**config, "Cmd": ["serve", "/n"], "Env": ["A=2"]}}
+    told = differences(PLAN.ranks[0], other)
+    assert [line.split(" ")[0] for line in told] == ["image", "arguments", "A"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused_with_its_node(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = subprocess.CompletedProcess[str]([], 1, "", "mkdir: no space\n")
+    monkeypatch.setattr(nodes, "run", lambda *words, **named: failed)
+    with pytest.raises(Refused, match="node b: mkdir: no space — change"):
+        engine.start(PLAN, GROUP, tmp_path)

@@ -1,0 +1,124 @@
+"""What is said when nodes of a docker cluster cannot run a plan; engines and sshd are real, nothing is started."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+import yaml
+
+from launch.nodes import ssh
+from recipe.errors import Exit
+from scripts.engines.group import Group
+from tests.standin.world import World, free_ports
+
+pytestmark = pytest.mark.docker
+IMAGE = "localhost/nothing:1"
+
+
+@pytest.fixture
+def pair(world: World, nodes: Group, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """The world's cluster on two real nodes, with an image that has nothing in it."""
+    monkeypatch.setenv("DOCKER_HOST", nodes.engines[0].host)
+    monkeypatch.setenv("HALLMARK_SSH_CONFIG", str(nodes.config))
+    empty = subprocess.run(["tar", "-c", "--files-from", "/dev/null"], check=True, capture_output=True).stdout
+    words = [nodes.engines[0].client, "--host", nodes.engines[0].host, "import", "-", IMAGE]
+    subprocess.run(words, check=True, input=empty, capture_output=True)
+    change(world)
+    # A connection that is open already would hide what is wrong with the next one.
+    ssh._sockets.cache_clear()
+    yield world
+    for engine in nodes.engines:
+        left = engine.docker("ps", "--all", "--quiet", "--filter", "label=dev.hallmark.cluster=pair").stdout.split()
+        if left:
+            engine.docker("rm", "--force", *left)
+    nodes.engines[0].docker("image", "rm", IMAGE)
+
+
+def change(world: World, **second: str) -> None:
+    """Write the cluster's file, with changes of its second node."""
+    nodes = [
+        {"name": "left", "address": "ssh://127.0.0.1:2201", "fabric": "127.0.0.1"},
+        {"name": "right", "address": "ssh://127.0.0.2:2202", "fabric": "127.0.0.2"} | second,
+    ]
+    world.cluster(engine="docker", nodes=nodes, paths={"state": str(world.node), "models": str(world.models)})
+
+
+def refused_port(world: World, nodes: Group) -> None:
+    change(world, address=f"ssh://127.0.0.2:{free_ports(1)[0]}")
+
+
+def unknown_key(world: World, nodes: Group) -> None:
+    # The same sshd by a name that known_hosts does not have.
+    config = world.home / "ssh_config"
+    config.write_text(f"Host 127.0.0.2\n  UserKnownHostsFile /dev/null\nHost *\n  Include {nodes.config}\n")
+    world.patches.setenv("HALLMARK_SSH_CONFIG", str(config))
+
+
+def no_engine(world: World, nodes: Group) -> None:
+    change(world, **{"docker-host": "unix:///nowhere/docker.sock"})
+
+
+def other_architecture(world: World, nodes: Group) -> None:
+    machine = yaml.safe_load((world.home / "configs/hardware/here.yaml").read_text())["architecture"]
+    world.hardware(architecture="arm64" if machine == "amd64" else "amd64")
+
+
+def no_model(world: World, nodes: Group) -> None:
+    (world.models / "tiny" / "config.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "status", "says"),
+    [
+        (refused_port, Exit.UNREACHABLE, "node right: it refuses SSH connections"),
+        (unknown_key, Exit.UNREACHABLE, "node right: its host key is not known here"),
+        (no_engine, Exit.UNREACHABLE, "node right: no engine answers at unix:///nowhere/docker.sock"),
+        (other_architecture, Exit.NOT_DONE, "node right is linux/"),
+        (no_model, Exit.NOT_DONE, "node right: the model folder"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_a_node_that_cannot_take_part_is_named_and_nothing_is_changed(
+    pair: World, nodes: Group, break_it: Callable[[World, Group], None], status: Exit, says: str
+) -> None:
+    break_it(pair, nodes)
+    result = pair.run("launch", "pair", "--image", IMAGE, "--json")
+    assert (result.exit, says in result.err) == (status, True), result.err
+    assert result.document["error"]["exit"] == status
+    assert not pair.journal().entries
+
+
+def test_an_image_that_is_not_here_is_refused_by_name(pair: World) -> None:
+    result = pair.run("launch", "pair", "--image", "localhost/never:1")
+    assert (result.exit, "--image: there is no image localhost/never:1" in result.err) == (Exit.NOT_DONE, True)
+
+
+def test_an_engine_that_is_not_here_is_one_line(pair: World) -> None:
+    pair.patches.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    result = pair.run("launch", "pair", "--image", IMAGE)
+    assert (result.exit, "no engine answers at unix:///nowhere/docker.sock" in result.err) == (Exit.UNREACHABLE, True)
+
+
+def over_ssh(world: World, nodes: Group) -> None:
+    """As the cluster's file is."""
+
+
+def local(world: World, nodes: Group) -> None:
+    change(world, address="local", **{"docker-host": nodes.engines[1].host})
+
+
+@pytest.mark.parametrize("reached", [over_ssh, local], ids=lambda value: value.__name__)
+def test_an_image_gets_to_a_node_by_digest_and_one_that_cannot_run_is_refused(
+    pair: World, nodes: Group, reached: Callable[[World, Group], None]
+) -> None:
+    reached(pair, nodes)
+    first, second = nodes.engines
+    digest = first.docker("image", "inspect", "--format", "{{.Id}}", IMAGE).stdout.strip()
+    assert second.docker("image", "inspect", digest, check=False).returncode
+    result = pair.run("launch", "pair", "--image", IMAGE)
+    assert (result.exit, "nothing runs, as before" in result.err) == (Exit.NOT_DONE, True), result.err
+    assert [entry.event.value for entry in pair.journal().entries] == ["INTENT", "STAGED", "STOPPED", "RESTORED"]
+    assert second.docker("image", "inspect", "--format", "{{.Id}}", digest).stdout.strip() == digest
+    assert first.docker("image", "inspect", "--format", "{{json .RepoDigests}}", digest).stdout.strip() == "[]"
+    for engine in nodes.engines:
+        assert engine.docker("ps", "--quiet").stdout == ""
