@@ -14,6 +14,7 @@ from scripts.bases import archive, vllm
 from scripts.engines import emulation
 from scripts.engines.engine import Engine
 from scripts.engines.group import Group, running
+from scripts.engines.packages import program
 
 
 @contextmanager
@@ -33,6 +34,8 @@ def nodes() -> Iterator[Group]:
     with ExitStack() as stack:
         with possible():
             group = stack.enter_context(running(2))
+            # Hallmark serves images from it while it stages them.
+            program("docker-registry", "docker-registry")
         yield group
 
 

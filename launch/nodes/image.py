@@ -1,5 +1,6 @@
 """Images of the docker engine: found on this machine by name, brought to nodes by digest, compared there."""
 
+import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class StagedImage:
         lacking = self.lacking()
         if not lacking:
             return
-        here = inspect.image(_CLIENT, self.id)
+        here = _here(self.id)
         if here is None:
             names = ", ".join(place.name for place in lacking)
             raise Refused(f"{self.reference} ({self.id}) is neither here nor on {names}", hint="build it again")
@@ -61,13 +62,13 @@ class StagedImage:
 
     def unrestorable(self) -> list[str]:
         lacking = self.lacking()
-        if not lacking or inspect.image(_CLIENT, self.id) is not None:
+        if not lacking or _here(self.id) is not None:
             return []
         return [f"{self.id} is neither here nor on {', '.join(place.name for place in lacking)}"]
 
     def notes(self) -> list[str]:
         with suppress(HallmarkError):
-            now = inspect.image(_CLIENT, self.reference)
+            now = _here(self.reference)
             if now is not None and now.config_digest != self.id:
                 return [f"{self.reference} is another image now ({now.config_digest}); {self.id} is taken, not the tag"]
         return []
@@ -101,7 +102,7 @@ class StagedImage:
 
 def resolve(reference: str, where: str | None) -> Image:
     """The image of this name on this machine's engine. Errors: Refused when there is none; Unreachable."""
-    found = inspect.image(_CLIENT, reference)
+    found = _here(reference)
     if found is None:
         raise Refused(
             f"there is no image {reference} on this machine's engine",
@@ -109,6 +110,13 @@ def resolve(reference: str, where: str | None) -> Image:
             hint="`hallmark image PROFILE` builds a profile's; `docker pull` fetches another",
         )
     return found
+
+
+def _here(reference: str) -> Image | None:
+    """What this machine's engine knows of an image."""
+    if shutil.which(_CLIENT.program) is None:
+        raise HallmarkError(f"there is no program {_CLIENT.program} on PATH", hint="install docker")
+    return inspect.image(_CLIENT, reference)
 
 
 def staged(reference: str, digest: str, places: Iterable[Place]) -> StagedImage:

@@ -29,7 +29,7 @@ from tests.standin import venv
 
 DEADLINE = 30.0
 CLUSTER = "pair"
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 # By patch: the line of behaviour.py that it replaces, and by what.
 BEHAVIOURS = {
@@ -124,7 +124,7 @@ class World:
         """The hardware file of every profile."""
         values = {
             "summary": "this machine",
-            "architecture": _MACHINES[platform.machine()],
+            "architecture": MACHINES[platform.machine()],
             "device": "cpu",
             "gpus": 1,
             "rank-memory-gib": 0.02,

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -23,7 +24,7 @@ def pair(world: World, nodes: Group, monkeypatch: pytest.MonkeyPatch) -> Iterato
     empty = subprocess.run(["tar", "-c", "--files-from", "/dev/null"], check=True, capture_output=True).stdout
     words = [nodes.engines[0].client, "--host", nodes.engines[0].host, "import", "-", IMAGE]
     subprocess.run(words, check=True, input=empty, capture_output=True)
-    change(world)
+    change(world, nodes)
     # A connection that is open already would hide what is wrong with the next one.
     ssh._sockets.cache_clear()
     yield world
@@ -34,17 +35,19 @@ def pair(world: World, nodes: Group, monkeypatch: pytest.MonkeyPatch) -> Iterato
     nodes.engines[0].docker("image", "rm", IMAGE)
 
 
-def change(world: World, **second: str) -> None:
+def change(world: World, nodes: Group, **second: str) -> None:
     """Write the cluster's file, with changes of its second node."""
-    nodes = [
-        {"name": "left", "address": "ssh://127.0.0.1:2201", "fabric": "127.0.0.1"},
-        {"name": "right", "address": "ssh://127.0.0.2:2202", "fabric": "127.0.0.2"} | second,
-    ]
-    world.cluster(engine="docker", nodes=nodes, paths={"state": str(world.node), "models": str(world.models)})
+    left, right = (
+        {"name": name, "address": f"ssh://{node.address}:{node.port}", "fabric": node.address}
+        for name, node in zip(("left", "right"), nodes.nodes, strict=True)
+    )
+    world.cluster(
+        engine="docker", nodes=[left, right | second], paths={"state": str(world.node), "models": str(world.models)}
+    )
 
 
 def refused_port(world: World, nodes: Group) -> None:
-    change(world, address=f"ssh://127.0.0.2:{free_ports(1)[0]}")
+    change(world, nodes, address=f"ssh://127.0.0.2:{free_ports(1)[0]}")
 
 
 def unknown_key(world: World, nodes: Group) -> None:
@@ -55,7 +58,7 @@ def unknown_key(world: World, nodes: Group) -> None:
 
 
 def no_engine(world: World, nodes: Group) -> None:
-    change(world, **{"docker-host": "unix:///nowhere/docker.sock"})
+    change(world, nodes, **{"docker-host": "unix:///nowhere/docker.sock"})
 
 
 def other_architecture(world: World, nodes: Group) -> None:
@@ -99,12 +102,21 @@ def test_an_engine_that_is_not_here_is_one_line(pair: World) -> None:
     assert (result.exit, "no engine answers at unix:///nowhere/docker.sock" in result.err) == (Exit.UNREACHABLE, True)
 
 
+def test_without_docker_here_it_says_what_to_install(
+    pair: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", str(tmp_path))
+        result = pair.run("launch", "pair", "--image", IMAGE)
+    assert (result.exit, "there is no program docker on PATH — install docker" in result.err) == (Exit.USAGE, True)
+
+
 def over_ssh(world: World, nodes: Group) -> None:
     """As the cluster's file is."""
 
 
 def local(world: World, nodes: Group) -> None:
-    change(world, address="local", **{"docker-host": nodes.engines[1].host})
+    change(world, nodes, address="local", **{"docker-host": nodes.engines[1].host})
 
 
 @pytest.mark.parametrize("reached", [over_ssh, local], ids=lambda value: value.__name__)
