@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -135,7 +134,7 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
             who=whoami(),
             why=wanted.why,
         )
-        _stage(wanted.staging, work.say)
+        wanted.staging.stage(work.say)
 
     def trial() -> list[str]:
         results.extend(judge(work.engine, new, gates, work.say))
@@ -244,10 +243,6 @@ def _preflight(work: Work, wanted: Wanted, old: Generation | None) -> None:
         error = Refused("nothing was changed")
         error.problems = (*dict.fromkeys(problems), *error.problems)
         raise error
-
-
-def _stage(staging: Staging, say: Callable[[str], None]) -> None:
-    staging.stage(say)
 
 
 def _tidy(work: Work, past: History, new: Generation) -> None:

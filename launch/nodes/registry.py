@@ -49,7 +49,7 @@ def serving() -> Iterator[int]:
         settings.write_text(json.dumps(document))
         with held([program, "serve", str(settings)]):
             deadline = time.monotonic() + _START_SECONDS
-            while not _answers(port):
+            while not answers(port):
                 if time.monotonic() > deadline:
                     raise Refused(f"{program} does not start", hint=f"try `{program} serve {settings}`")
                 time.sleep(0.02)
@@ -82,7 +82,8 @@ def _free_port() -> int:
     return port
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Whether a registry serves on this port of the loopback address."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/", timeout=1) as answer:
             return bool(answer.status == 200)

@@ -1,9 +1,9 @@
 """A registry on loopback, for tests of pushing: plain HTTP, no users, its data in a folder of its own."""
 
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from launch.nodes.registry import answers
 from scripts.engines.packages import program
 from scripts.engines.process import Background
 
@@ -33,13 +33,5 @@ def start(folder: Path, port: int) -> Registry:
         f"http: {{addr: '127.0.0.1:{port}'}}\n"
     )
     daemon = Background([binary, "serve", str(settings)], folder / "registry.log")
-    daemon.wait(lambda: _answers(port), 20)
+    daemon.wait(lambda: answers(port), 20)
     return Registry(f"127.0.0.1:{port}", daemon)
-
-
-def _answers(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/", timeout=1) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
