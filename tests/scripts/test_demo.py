@@ -15,6 +15,7 @@ import pytest
 
 from launch.engines.process import Process, marked
 from recipe.config import paths
+from scripts.demo import install
 
 pytestmark = [
     pytest.mark.vllm,
@@ -121,6 +122,7 @@ def test_a_killed_worker_shows_in_the_status_and_in_the_log_of_its_rank(environm
         )
         return done.returncode, json.loads(done.stdout)
 
+    install.model(install.environment(), Path(environment["HOME"], ".hallmark-demo/models/tiny-cycle"))
     assert hallmark("launch", "demo")[0] == 0
     worker = next(
         process.pid
