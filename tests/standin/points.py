@@ -4,12 +4,13 @@ from launch.engines import process
 from launch.group import transition
 from launch.group.journal import Event
 from launch.ledger import launch as ledger
+from launch.nodes import environment
 from tests.standin.hooks import Point, at_call, at_event
 
 POINTS: dict[str, Point] = {
     "before INTENT": at_event(Event.INTENT, written=False),
     "after INTENT": at_event(Event.INTENT, written=True),
-    "while the environment is made": at_call(ledger, "_stage", 1),
+    "while the environment is made": at_call(environment, "build", 1),
     "before STAGED": at_event(Event.STAGED, written=False),
     "after STAGED": at_event(Event.STAGED, written=True),
     "while the old group stops": at_call(process, "_signal", 1, after=True),

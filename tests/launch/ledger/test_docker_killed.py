@@ -11,8 +11,8 @@ import pytest
 from launch.engines.containers import DockerEngine
 from launch.group import transition
 from launch.group.journal import Event
-from launch.ledger import launch as ledger
 from launch.nodes import ssh
+from launch.nodes.image import StagedImage
 from scripts.bases import archive
 from scripts.engines.group import Group
 from tests.conftest import possible
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.docker
 KILLED = 128 + signal.SIGKILL
 POINTS: dict[str, Point] = {
     "after INTENT": at_event(Event.INTENT, written=True),
-    "while the image is staged": at_call(ledger, "_stage", 1),
+    "while the image is staged": at_call(StagedImage, "stage", 1),
     "after STAGED": at_event(Event.STAGED, written=True),
     "before STOPPED": at_event(Event.STOPPED, written=False),
     "after STOPPED": at_event(Event.STOPPED, written=True),

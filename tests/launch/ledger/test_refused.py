@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from launch.ledger import launch as ledger
 from launch.nodes import environment
 from launch.nodes.lock import locked
 from tests.standin.world import World
@@ -309,7 +308,7 @@ def full(*arguments: Any, **named: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(os, "fsync"), (environment, "_copy"), (Path, "write_bytes"), (Path, "mkdir"), (ledger, "_stage")],
+    [(os, "fsync"), (environment, "_copy"), (Path, "write_bytes"), (Path, "mkdir"), (environment, "build")],
     ids=["journal", "environment", "files", "folders", "staging"],
 )
 def test_a_full_disk_is_one_line_and_nothing_changes(
