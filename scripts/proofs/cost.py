@@ -63,6 +63,9 @@ def _start(places: Places, plan: dict[str, Any], name: str, eager: bool) -> subp
     folder = run.tree(places, name, plan["trees"][name])
     asked = run.engine_case(places, case)
     asked["engine"] |= {"enforce_eager": eager}
+    if not eager:
+        # Graphs of whole decode steps; compiling the model as well would take longer than the measurement.
+        asked["engine"] |= {"compilation_config": {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY"}}
     path = places.out / f"cost-{name}.case"
     path.write_text(json.dumps(asked), encoding="utf-8")
     log = (places.out / f"cost-{name}{'-eager' if eager else ''}.log").open("wb")

@@ -26,6 +26,7 @@ _ENV = {
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
 }
+_GRACE = 90.0
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,9 @@ def engine_case(places: Places, case: dict[str, Any]) -> dict[str, Any]:
     spec = None
     if case["speculate"]:
         spec = {"method": "dspark", "num_speculative_tokens": 5} | case.get("spec", {})
-        if dense:
-            spec["model"] = str(places.checkpoints / "qwen3-draft")
+        named = "qwen3-draft" if dense else spec.get("model")
+        if named:
+            spec["model"] = str(places.checkpoints / named)
     return {
         "model": str(places.checkpoints / case["model"]),
         "spec": spec,
@@ -80,9 +82,9 @@ def engine_case(places: Places, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def cases(places: Places, plan: dict[str, Any], names: list[str], parallel: int, limit: float, until: float) -> None:
-    """Run the cases `names`, at most `parallel` at a time and `limit` seconds each; none is begun after `until`.
+    """Run the cases `names`, at most `parallel` at a time and `limit` seconds each.
 
-    `until` is a time of time.monotonic().
+    None is begun after `until`, a time of time.monotonic(), and none goes on for more than `_GRACE` seconds after it.
     """
     places.out.mkdir(parents=True, exist_ok=True)
     chosen = [case for case in plan["cases"] if case["name"] in names and not _result(places, case).exists()]
@@ -94,7 +96,7 @@ def cases(places: Places, plan: dict[str, Any], names: list[str], parallel: int,
             return
         with making:
             folder = tree(places, case["tree"], plan["trees"][case["tree"]])
-        _run(places, case, folder, limit)
+        _run(places, case, folder, min(limit, until + _GRACE - time.monotonic()))
 
     with ThreadPoolExecutor(parallel) as pool:
         for done in [pool.submit(run, case) for case in chosen]:
@@ -114,6 +116,9 @@ def _run(places: Places, case: dict[str, Any], folder: Path, limit: float) -> No
     asked, answered, log = (places.out / f"{name}.{end}" for end in ("case", "part", "log"))
     asked.write_text(json.dumps(engine_case(places, case)), encoding="utf-8")
     answered.unlink(missing_ok=True)
+    variables = environment(places, folder)
+    if "folder" in case:
+        variables[case["folder"]] = str(places.out / f"{name}.folder")
     begin = time.monotonic()
     with log.open("wb") as out:
         command = [sys.executable, "-u", "-m", "scripts.proofs.boot", str(asked), str(answered)]

@@ -66,9 +66,9 @@ def markdown(found: dict[str, Any]) -> str:
     ]
     for name, case in cases.items():
         for layer in case.get("experts", []):
-            kernel = "-" if layer["kernel"] is None else f"{layer['kernel']:.3g}"
+            kernel = _share(layer["kernel"]) if layer["judged"] else "-"
             lines.append(
-                f"| {name} | {layer['name']} | {layer['method']} | {layer['kind']} | {layer['as_loaded']:.3g} "
+                f"| {name} | {layer['name']} | {layer['method']} | {layer['kind']} | {_share(layer['as_loaded'])} "
                 f"| {layer['wrong']:.1%} | {kernel} |"
             )
     for name, cost in found["cost"].items():
@@ -80,6 +80,10 @@ def markdown(found: dict[str, Any]) -> str:
             f"{len(cost['pairs'])} pairs, median step of the released tree {released * 1000:.2f} ms",
         ]
     return "\n".join(lines)
+
+
+def _share(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.3g}"
 
 
 def _signals(log: Path) -> list[str]:

@@ -26,14 +26,15 @@ _LIMIT = 10.0
 
 @dataclass
 class Layer:
-    """What was seen of one layer's routed experts; errors are shares, infinite when a number is not finite."""
+    """What was seen of one layer's routed experts; an error is None when a number is not finite."""
 
     name: str
     method: str
     kind: str
-    as_loaded: float
+    as_loaded: float | None
     wrong: float
     kernel: float | None = None
+    judged: bool = False
 
 
 @dataclass
@@ -79,7 +80,8 @@ class Witness:
                 largest = max(largest, float(error.max()))
                 wrong += int((error > 0).sum())
                 elements += error.numel()
-        seen = Layer(prefix, type(method).__name__, kind, largest, wrong / elements)
+        as_loaded = largest if math.isfinite(largest) else None
+        seen = Layer(prefix, type(method).__name__, kind, as_loaded, wrong / elements)
         self.layers.append(seen)
         self._held.append((seen, layer, prefix))
 
@@ -97,10 +99,14 @@ class Witness:
 
     def kernel(self) -> None:
         """Apply every layer's method to a seeded input and fill in `kernel`: |found - expected| / |expected|."""
-        for seen, layer, prefix in self._held:
-            seen.kernel = self._kernel(layer, prefix)
+        import torch
 
-    def _kernel(self, layer: Any, prefix: str) -> float:
+        torch.backends.cuda.matmul.allow_tf32 = False
+        with torch.inference_mode():
+            for seen, layer, prefix in self._held:
+                seen.kernel, seen.judged = self._kernel(layer, prefix), True
+
+    def _kernel(self, layer: Any, prefix: str) -> float | None:
         import torch
 
         device = layer.w2_weight.device
@@ -119,7 +125,7 @@ class Witness:
             share = torch.where(chosen == expert, weights, 0).sum(-1, keepdim=True)
             expected += share * (inner @ w2.T)
         error = float((found - expected).norm() / expected.norm())
-        return error if math.isfinite(error) else math.inf
+        return error if math.isfinite(error) else None
 
 
 def _held(method: str, layer: Any) -> dict[str, Any]:
