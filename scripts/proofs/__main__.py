@@ -2,7 +2,8 @@
 
 `kit DIR` compiles the patch sets (with Hallmark's own Python); `run` and `cost` need vLLM and torch (the Python that
 runs vLLM) and keep everything below --work; `table` prints the results as Markdown and writes them as one JSON file.
-`run` makes the checkpoints, starts what has no result yet, the first case alone, and can be run again to go on.
+`run` makes the checkpoints, starts what has no result yet, the first case before
+all others of its model, and can be run again to go on.
 """
 
 import argparse
@@ -12,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from scripts.checkpoints.kinds import QWEN3
 
 _CASES = Path(__file__).parent / "cases.yaml"
 
@@ -71,8 +74,10 @@ def _on_machine(options: argparse.Namespace) -> int:
         print({key: measured[key] for key in ("ratio", "interval", "steps")}, len(measured["pairs"]))
         return 0
     names = options.only.split(",") if options.only else [case["name"] for case in plan["cases"]]
-    run.cases(places, plan, names[:1], 1, options.limit, until)
-    run.cases(places, plan, names[1:], options.parallel, options.limit, until)
+    # The first start on a machine compiles kernels for minutes, which the others then find; the dense model has its own.
+    first = [case["name"] for case in plan["cases"] if case["name"] == names[0] or case["model"] == QWEN3]
+    for some in (first, names):
+        run.cases(places, plan, [name for name in names if name in some], options.parallel, options.limit, until)
     return 0
 
 
