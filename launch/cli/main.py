@@ -20,6 +20,7 @@ COMMANDS = {
     "apply": ("patches", "apply", "patch an installed tree, or nothing of it"),
     "unapply": ("patches", "unapply", "undo exactly what apply did"),
     "verify": ("patches", "verify", "re-hash all that was patched"),
+    "audit": ("audit", "audit", "patches × releases, every cell a state"),
     "relock": ("patches", "relock", "harvest the baselines of the supported releases"),
     "image": ("image", "image", "build a profile's patched image, or no image at all"),
     "render": ("render", "render", "exactly what each node would run"),
