@@ -17,6 +17,12 @@ from scripts.engines.group import Group, running
 from scripts.engines.packages import program
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--every-release", action="store_true", help="run the proofs of tests/proofs on every release they name"
+    )
+
+
 @contextmanager
 def possible() -> Iterator[None]:
     """Skip what this machine cannot do, such as starting engines without being root; in CI it is a failure."""
