@@ -13,12 +13,14 @@ DEMO = sorted((ROOT / "scripts" / "demo" / "patches").glob("*.yaml"))
 ALL = pytest.mark.parametrize("path", [*SHIPPED, *DEMO], ids=lambda path: path.stem)
 
 
+RELEASES = [f"0.{minor}.0" for minor in range(22, 34)]
+
+
 @ALL
-def test_a_patch_file_loads_and_compiles(path: Path) -> None:
-    compiled = catalogue._compile(catalogue.load_patch(path), True, "0.33.0")
-    edits = compiled["edits"]
-    assert isinstance(edits, list)
-    assert all(edit["applies"] for edit in edits)
+def test_every_edit_of_a_patch_applies_to_some_release(path: Path) -> None:
+    patch = catalogue.load_patch(path)
+    applied = [[edit["applies"] for edit in catalogue._compile(patch, True, version)["edits"]] for version in RELEASES]  # type: ignore[attr-defined]
+    assert all(any(edit) for edit in zip(*applied, strict=True))
 
 
 @ALL
