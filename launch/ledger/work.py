@@ -33,7 +33,7 @@ class Work:
     clock: Clock = field(init=False)
 
     def __post_init__(self) -> None:
-        self.store = Store(self.cluster)
+        self.store = Store(self.cluster, self.say)
         self.engine = choose(self.cluster, reach)
         self.clock = Clock(self.say)
 
