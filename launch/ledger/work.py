@@ -34,7 +34,7 @@ class Work:
 
     def __post_init__(self) -> None:
         self.store = Store(self.cluster, self.say)
-        self.engine = choose(self.cluster, reach)
+        self.engine = choose(self.cluster, reach, self.say)
         self.clock = Clock(self.say)
 
     def look(self) -> tuple[Journal, History]:
