@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -13,6 +14,7 @@ from launch.nodes.records import JOURNAL, Records, write
 from launch.nodes.shelf import shelves
 from launch.plan.group import GroupPlan
 from recipe.applier import patchset
+from recipe.applier.errors import ApplierError
 from recipe.applier.patchset import PatchSet
 from recipe.config.load import Loaded, list_clusters, load_cluster
 from recipe.config.models import Cluster
@@ -92,8 +94,10 @@ class Store:
     def load_patchset(self, sha256: str) -> PatchSet:
         """A patch set that was launched. Errors: Mismatch when it is missing or not what its name says."""
         path = self._patchset(sha256)
-        if path.is_file() and hashlib.sha256(content := path.read_bytes()).hexdigest() == sha256:
-            return patchset.loads(content, str(path))
+        with suppress(FileNotFoundError, ApplierError):
+            found = patchset.loads(path.read_bytes(), str(path))
+            if found.sha256 == sha256:
+                return found
         raise Mismatch("the patch set is missing or was edited", where=str(path))
 
     def _write(self, size: int, line: bytes) -> None:
