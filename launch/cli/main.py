@@ -20,6 +20,7 @@ COMMANDS = {
     "apply": ("patches", "apply", "patch an installed tree, or nothing of it"),
     "unapply": ("patches", "unapply", "undo exactly what apply did"),
     "verify": ("patches", "verify", "re-hash all that was patched"),
+    "audit": ("audit", "audit", "patches × releases, every cell a state"),
     "relock": ("patches", "relock", "harvest the baselines of the supported releases"),
     "image": ("image", "image", "build a profile's patched image, or no image at all"),
     "render": ("render", "render", "exactly what each node would run"),
@@ -30,7 +31,7 @@ COMMANDS = {
     "certify": ("group", "certify", "run the full gates on the running group and sign the result"),
     "rollback": ("group", "rollback", "launch an earlier certified revision"),
     "history": ("group", "history", "the revisions of a cluster"),
-    "lock": ("lock", "lock", "who holds a cluster's lock"),
+    "lock": ("lock", "lock", "who holds a cluster's lock; break it"),
     "certificate": ("certificate", "certificate", "what was certified, and whether it is true"),
     "key": ("key", "key", "signing keys and whose word counts"),
 }
