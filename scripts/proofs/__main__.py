@@ -2,8 +2,7 @@
 
 `kit DIR` compiles the patch sets (with Hallmark's own Python); `run` and `cost` need vLLM and torch (the Python that
 runs vLLM) and keep everything below --work; `table` prints the results as Markdown and writes them as one JSON file.
-`run` makes the checkpoints, starts what has no result yet, the first case before
-all others of its model, and can be run again to go on.
+`run` makes the checkpoints and starts what has no result yet; it can be run again to go on.
 """
 
 import argparse
@@ -74,11 +73,19 @@ def _on_machine(options: argparse.Namespace) -> int:
         print({key: measured[key] for key in ("ratio", "interval", "steps")}, len(measured["pairs"]))
         return 0
     names = options.only.split(",") if options.only else [case["name"] for case in plan["cases"]]
-    # The first start on a machine compiles kernels for minutes, which the others then find; the dense model has its own.
-    first = [case["name"] for case in plan["cases"] if case["name"] == names[0] or case["model"] == QWEN3]
-    for some in (first, names):
-        run.cases(places, plan, [name for name in names if name in some], options.parallel, options.limit, until)
+    for some in _waves(plan, names):
+        run.cases(places, plan, some, options.parallel, options.limit, until)
     return 0
+
+
+def _waves(plan: dict[str, Any], names: list[str]) -> list[list[str]]:
+    """The cases in the order to begin them: kernels are compiled for minutes by the first start on a machine, and some
+    again by the first start of each tree, so what would only wait for the same kernels comes later."""
+    chosen = [case for case in plan["cases"] if case["name"] in names]
+    dense = [case["name"] for case in chosen if case["model"] == QWEN3]
+    by_tree = {case["tree"]: case["name"] for case in reversed(chosen) if case["name"] not in dense}
+    trees = [case["name"] for case in chosen if case["name"] in by_tree.values()]
+    return [[*trees[:1], *dense], trees[1:], [name for name in names if name not in (*trees, *dense)]]
 
 
 def _site() -> Path:

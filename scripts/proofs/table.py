@@ -1,13 +1,17 @@
 """Puts the results of a proof together: one document, and its Markdown tables. Measured values only."""
 
 import json
+import math
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
 _SIGNALS = re.compile(
     r"hallmark|MoE backend|must match w3|expert_dtype resolved|fp8_ds_mla|DSpark draft|draft stage", re.IGNORECASE
 )
+_SPREAD = 3.0
+"""How many times further apart than two starts of the same sources two cases may be and still count as the same."""
 _PREFIX = re.compile(r"^.*?(?:INFO|WARNING|ERROR) [\d:. -]+\[[^\]]*\] ")
 
 
@@ -109,10 +113,8 @@ def _same(case: dict[str, Any], cases: dict[str, Any]) -> str:
     other = cases.get(case.get("same-as", ""))
     if other is None or not case.get("outputs") or not other.get("outputs"):
         return "-"
-    if case["outputs"] == other["outputs"]:
-        return f"and log-probabilities equal to {case['same-as']}"
     count, total = _common(case, other)
-    return f"{count} of {total} equal to {case['same-as']} before the first difference"
+    return f"{count} of {total} like {case['same-as']}; log-probabilities differ by {spread(case, other):.2g}"
 
 
 def _common(case: dict[str, Any], other: dict[str, Any]) -> tuple[int, int]:
@@ -125,14 +127,33 @@ def _common(case: dict[str, Any], other: dict[str, Any]) -> tuple[int, int]:
     return count, total
 
 
+def spread(case: dict[str, Any], other: dict[str, Any]) -> float:
+    """Median difference of log-probabilities of the same token after the same tokens; infinite without one."""
+    found = []
+    for mine, theirs in zip(case["outputs"], other["outputs"], strict=True):
+        for a, b, p, q in zip(mine["tokens"], theirs["tokens"], mine["logprobs"], theirs["logprobs"], strict=True):
+            if a != b:
+                break
+            found.append(abs(p - q))
+    return statistics.median(found) if found else math.inf
+
+
 def _verdict(case: dict[str, Any], cases: dict[str, Any]) -> str:
     if case["expect"] != "starts":
         error = case["error"]
-        return "as expected" if error and case["expect"] in error["message"] else "not as expected"
+        return "as expected" if error and re.search(case["expect"], error["message"]) else "not as expected"
     if case["error"] or not case["started"]:
         return "not as expected"
     other = cases.get(case.get("same-as", ""))
-    if other is not None and other.get("outputs"):
-        count, total = _common(case, other)
-        return "as expected" if count == total else "not as expected"
-    return "as expected"
+    if other is None or not other.get("outputs"):
+        return "as expected"
+    count, total = _common(case, other)
+    if count == total or case.get("repeats"):
+        return "as expected"
+    # vLLM's kernels do not repeat themselves to the last bit, so what two starts of the same sources differ by is
+    # the measure.
+    repeat = next((c for c in cases.values() if c.get("repeats") and c["same-as"] == case["same-as"]), None)
+    if repeat is None or not repeat.get("outputs"):
+        return "not judged: no second start of the same sources"
+    near = spread(case, other) <= _SPREAD * spread(repeat, other)
+    return "as expected" if near else "not as expected"

@@ -139,10 +139,11 @@ def test_a_tree_that_cannot_be_made_does_not_stop_the_other_cases(places: run.Pl
 
 
 def test_a_case_is_judged_by_its_error_and_by_the_tokens_of_another(places: run.Places) -> None:
-    steps = plan(base="native", same="native", differs="other", refused="refused")
-    for case in steps["cases"][1:3]:
+    steps = plan(base="native", same="native", differs="other", again="native", refused="refused")
+    for case in steps["cases"][1:4]:
         case["same-as"] = "base"
-    steps["cases"][3]["expect"] = "bytes_per_token"
+    steps["cases"][3]["repeats"] = True
+    steps["cases"][4]["expect"] = "bytes_per_token|something else"
     run.cases(places, steps, [case["name"] for case in steps["cases"]], 4, 60, soon())
     found = table.collect(places.out, steps)
     verdicts = {name: case["verdict"] for name, case in found["cases"].items()}
@@ -150,12 +151,35 @@ def test_a_case_is_judged_by_its_error_and_by_the_tokens_of_another(places: run.
         "base": "as expected",
         "same": "as expected",
         "differs": "not as expected",
+        "again": "as expected",
         "refused": "as expected",
     }
     assert not table.as_expected(found)
     text = table.markdown(found)
-    assert "and log-probabilities equal to base" in text
-    assert "0 of 256 equal to base before the first difference" in text
+    assert "256 of 256 like base; log-probabilities differ by 0" in text
+    assert "0 of 256 like base" in text
+
+
+def outputs(*logprobs: float) -> dict[str, Any]:
+    """A case that started and gave the tokens 1, 2, … with these log-probabilities."""
+    tokens = list(range(1, len(logprobs) + 1))
+    return {"started": True, "error": None, "outputs": [{"tokens": tokens, "logprobs": list(logprobs)}]}
+
+
+@pytest.mark.parametrize(
+    ("patched", "verdict"), [((-1.2, -1.2, -9), "as expected"), ((-2.0, -2.0, -9), "not as expected")]
+)
+def test_other_tokens_are_the_same_when_two_starts_of_one_tree_differ_as_much(
+    patched: tuple[float, ...], verdict: str, tmp_path: Path
+) -> None:
+    steps = plan(base="native", again="native", patched="native")
+    steps["cases"][1] |= {"same-as": "base", "repeats": True}
+    steps["cases"][2] |= {"same-as": "base"}
+    ran = {"base": outputs(-1, -1, -1), "again": outputs(-1.1, -1.1, -1.1), "patched": outputs(*patched)}
+    ran["patched"]["outputs"][0]["tokens"][2] = 99
+    for name, result in ran.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(result))
+    assert table.collect(tmp_path, steps)["cases"]["patched"]["verdict"] == verdict
 
 
 def test_the_patches_put_back_what_was_taken_out_and_the_package_stays_as_it_was(places: run.Places) -> None:
