@@ -1,7 +1,6 @@
 """Puts the results of a proof together: one document, and its Markdown tables. Measured values only."""
 
 import json
-import math
 import re
 import statistics
 from pathlib import Path
@@ -16,7 +15,10 @@ _PREFIX = re.compile(r"^.*?(?:INFO|WARNING|ERROR) [\d:. -]+\[[^\]]*\] ")
 
 
 def collect(out: Path, plan: dict[str, Any]) -> dict[str, Any]:
-    """The results below `out` in the order of the plan, each with the log lines that matter and a verdict."""
+    """The results below `out` in the order of the plan, each with the log lines that matter and a verdict.
+
+    What engines generated is not kept, only how it compares with another case's: `same`, null where it does not.
+    """
     found: dict[str, Any] = {"cases": {}, "cost": {}}
     for case in plan["cases"]:
         path = out / f"{case['name']}.json"
@@ -24,7 +26,10 @@ def collect(out: Path, plan: dict[str, Any]) -> dict[str, Any]:
             result = json.loads(path.read_text(encoding="utf-8"))
             found["cases"][case["name"]] = {**case, **result, "signals": _signals(out / f"{case['name']}.log")}
     for case in found["cases"].values():
+        case["same"] = _same(case, found["cases"])
+    for case in found["cases"].values():
         case["verdict"] = _verdict(case, found["cases"])
+        case.pop("outputs", None)
     for name in ("cost", "cost-eager"):
         path = out / f"{name}.json"
         if path.exists():
@@ -54,7 +59,7 @@ def markdown(found: dict[str, Any]) -> str:
             spec = "yes" + "".join(f", {k} {v}" for k, v in case.get("spec", {}).items())
         kv = "".join(f", {v}" for v in case.get("engine", {}).values())
         lines.append(
-            f"| {name} | {case['tree']} | {case['model']}{kv} | {spec} | {_result(case)} | {_same(case, cases)} "
+            f"| {name} | {case['tree']} | {case['model']}{kv} | {spec} | {_result(case)} | {_likeness(case)} "
             f"| {case['verdict']} |"
         )
     lines += ["", "| case | mean tokens a step | accepted at position 0, 1, … | drafts |", "| - | - | - | - |"]
@@ -109,12 +114,12 @@ def _result(case: dict[str, Any]) -> str:
     return f"generates; started in {case['start_s']} s"
 
 
-def _same(case: dict[str, Any], cases: dict[str, Any]) -> str:
+def _same(case: dict[str, Any], cases: dict[str, Any]) -> dict[str, Any] | None:
     other = cases.get(case.get("same-as", ""))
     if other is None or not case.get("outputs") or not other.get("outputs"):
-        return "-"
+        return None
     count, total = _common(case, other)
-    return f"{count} of {total} like {case['same-as']}; log-probabilities differ by {spread(case, other):.2g}"
+    return {"tokens": count, "of": total, "spread": _spread(case, other)}
 
 
 def _common(case: dict[str, Any], other: dict[str, Any]) -> tuple[int, int]:
@@ -127,15 +132,23 @@ def _common(case: dict[str, Any], other: dict[str, Any]) -> tuple[int, int]:
     return count, total
 
 
-def spread(case: dict[str, Any], other: dict[str, Any]) -> float:
-    """Median difference of log-probabilities of the same token after the same tokens; infinite without one."""
+def _spread(case: dict[str, Any], other: dict[str, Any]) -> float | None:
+    """Median difference of log-probabilities of the same token after the same tokens; none without one."""
     found = []
     for mine, theirs in zip(case["outputs"], other["outputs"], strict=True):
         for a, b, p, q in zip(mine["tokens"], theirs["tokens"], mine["logprobs"], theirs["logprobs"], strict=True):
             if a != b:
                 break
             found.append(abs(p - q))
-    return statistics.median(found) if found else math.inf
+    return statistics.median(found) if found else None
+
+
+def _likeness(case: dict[str, Any]) -> str:
+    same = case["same"]
+    if same is None:
+        return "-"
+    text = f"{same['tokens']} of {same['of']} before the first that differs from {case['same-as']}"
+    return text if same["spread"] is None else f"{text}; log-probabilities {same['spread']:.2g} apart"
 
 
 def _verdict(case: dict[str, Any], cases: dict[str, Any]) -> str:
@@ -144,16 +157,13 @@ def _verdict(case: dict[str, Any], cases: dict[str, Any]) -> str:
         return "as expected" if error and re.search(case["expect"], error["message"]) else "not as expected"
     if case["error"] or not case["started"]:
         return "not as expected"
-    other = cases.get(case.get("same-as", ""))
-    if other is None or not other.get("outputs"):
-        return "as expected"
-    count, total = _common(case, other)
-    if count == total or case.get("repeats"):
+    same = case["same"]
+    if same is None or same["tokens"] == same["of"] or case.get("repeats"):
         return "as expected"
     # vLLM's kernels do not repeat themselves to the last bit, so what two starts of the same sources differ by is
     # the measure.
     repeat = next((c for c in cases.values() if c.get("repeats") and c["same-as"] == case["same-as"]), None)
-    if repeat is None or not repeat.get("outputs"):
+    if repeat is None or repeat["same"] is None or repeat["same"]["spread"] is None:
         return "not judged: no second start of the same sources"
-    near = spread(case, other) <= _SPREAD * spread(repeat, other)
+    near = same["spread"] is not None and same["spread"] <= _SPREAD * repeat["same"]["spread"]
     return "as expected" if near else "not as expected"

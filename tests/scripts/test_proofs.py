@@ -109,7 +109,7 @@ def test_what_an_engine_did_is_recorded_and_not_done_again(places: run.Places) -
     run.cases(places, steps, ["one", "two"], 2, 60, soon())
     found = table.collect(places.out, steps)["cases"]
     assert found["one"]["started"]
-    assert found["one"]["outputs"][0]["tokens"] == [5] * 64
+    assert json.loads((places.out / "one.json").read_text())["outputs"][0]["tokens"] == [5] * 64
     assert found["two"]["error"]["type"] == "ValueError"
     assert "kv must have shape" in found["two"]["error"]["message"]
     before = (places.out / "one.json").stat().st_mtime_ns
@@ -156,8 +156,8 @@ def test_a_case_is_judged_by_its_error_and_by_the_tokens_of_another(places: run.
     }
     assert not table.as_expected(found)
     text = table.markdown(found)
-    assert "256 of 256 like base; log-probabilities differ by 0" in text
-    assert "0 of 256 like base" in text
+    assert "256 of 256 before the first that differs from base; log-probabilities 0 apart" in text
+    assert "0 of 256 before the first that differs from base |" in text
 
 
 def outputs(*logprobs: float) -> dict[str, Any]:
