@@ -111,6 +111,8 @@ def _result(case: dict[str, Any]) -> str:
         return f"{case['error']['type']}: {message[:220]}"
     if not case["started"]:
         return f"no result (exit status {case['exit']})"
+    if case["exit"] != 0:
+        return f"started in {case['start_s']} s, ended while it generated (exit status {case['exit']})"
     return f"generates; started in {case['start_s']} s"
 
 
@@ -155,7 +157,7 @@ def _verdict(case: dict[str, Any], cases: dict[str, Any]) -> str:
     if case["expect"] != "starts":
         error = case["error"]
         return "as expected" if error and re.search(case["expect"], error["message"]) else "not as expected"
-    if case["error"] or not case["started"]:
+    if case["error"] or not case["started"] or case["exit"] != 0:
         return "not as expected"
     same = case["same"]
     if same is None or same["tokens"] == same["of"] or case.get("repeats"):

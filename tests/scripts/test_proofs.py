@@ -30,6 +30,8 @@ class LLM:
         self.llm_engine = types.SimpleNamespace(model_config=config)
 
     def generate(self, prompts, sampling, use_tqdm):
+        if self.kind == "slow":
+            time.sleep(600)
         first = 7 if self.kind == "other" else 5
         tokens = [first] * sampling.count
         chosen = [{first: types.SimpleNamespace(logprob=-0.5)}] * sampling.count
@@ -124,6 +126,15 @@ def test_an_engine_that_takes_too_long_is_ended_and_has_no_result(places: run.Pl
     assert (found["exit"], found["started"], found["verdict"]) == (None, False, "not as expected")
 
 
+def test_that_an_engine_started_is_known_when_it_is_ended_while_it_generates(places: run.Places) -> None:
+    steps = plan(slow="slow")
+    run.cases(places, steps, ["slow"], 1, 5, soon())
+    found = table.collect(places.out, steps)
+    assert found["cases"]["slow"]["started"]
+    assert found["cases"]["slow"]["verdict"] == "not as expected"
+    assert "ended while it generated" in table.markdown(found)
+
+
 def test_nothing_is_begun_when_the_time_is_up(places: run.Places, capsys: pytest.CaptureFixture[str]) -> None:
     run.cases(places, plan(late="native"), ["late"], 1, 60, time.monotonic() - 1)
     assert "late: not begun" in capsys.readouterr().out
@@ -163,7 +174,13 @@ def test_a_case_is_judged_by_its_error_and_by_the_tokens_of_another(places: run.
 def outputs(*logprobs: float) -> dict[str, Any]:
     """A case that started and gave the tokens 1, 2, … with these log-probabilities."""
     tokens = list(range(1, len(logprobs) + 1))
-    return {"started": True, "error": None, "outputs": [{"tokens": tokens, "logprobs": list(logprobs)}]}
+    return {
+        "started": True,
+        "start_s": 1,
+        "exit": 0,
+        "error": None,
+        "outputs": [{"tokens": tokens, "logprobs": list(logprobs)}],
+    }
 
 
 @pytest.mark.parametrize(
@@ -226,7 +243,7 @@ def test_acceptance_counts_the_target_s_own_token() -> None:
 
 
 def test_only_log_lines_that_matter_are_kept(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps({"started": True, "error": None}))
+    (tmp_path / "a.json").write_text(json.dumps({"started": True, "start_s": 1, "exit": 0, "error": None}))
     (tmp_path / "a.log").write_text(
         "INFO 12-01 05:00:00 [mxfp4.py:1] Using 'MARLIN' Mxfp4 MoE backend.\nINFO 12-01 05:00:00 [x.py:1] hello\n"
     )
