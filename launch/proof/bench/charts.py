@@ -36,7 +36,7 @@ def _throughput(result: Result) -> "Figure":
     for number, (title, values) in enumerate(series):
         places = [index + (number - (len(series) - 1) / 2) * width for index in range(len(names))]
         bars = axes.bar(places, values, width, label=title)
-        axes.bar_label(bars, fmt="%.0f", fontsize=7)
+        axes.bar_label(bars, [f"{value:.0f}" if value else "" for value in values], fontsize=7)
     axes.set_xticks(range(len(names)), names)
     axes.set_ylabel("tokens per second, one request at a time")
     axes.set_title(f"{result.model}: {result.preset}")
