@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 HALLMARK := $(BIN)/hallmark
 
-.PHONY: help setup demo test lint figures profiles clusters plan audit render image bases launch rollback status \
+.PHONY: help setup bench demo test lint figures profiles clusters plan audit render image bases launch rollback status \
 	logs stop certify history relock
 
 help: ## this list
@@ -54,6 +54,9 @@ bases: setup ## make the base images that no registry has (vLLM for the CPU), fo
 
 render launch status logs stop certify history: setup ## CLUSTER=NAME
 	@$(HALLMARK) $@ $(CLUSTER)
+
+bench: setup ## CLUSTER=NAME or URL=ADDRESS [PRESET=NAME]: throughput, latency, acceptance
+	@$(HALLMARK) bench $(or $(CLUSTER),$(URL)) $(if $(PRESET),--preset $(PRESET))
 
 rollback: setup ## CLUSTER=NAME [TO=REVISION]: back to a certified revision
 	@$(HALLMARK) rollback $(CLUSTER) $(if $(TO),--to $(TO))

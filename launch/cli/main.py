@@ -30,6 +30,7 @@ COMMANDS = {
     "stop": ("group", "stop", "stop all ranks of a cluster"),
     "certify": ("group", "certify", "run the full gates on the running group and sign the result"),
     "rollback": ("group", "rollback", "launch an earlier certified revision"),
+    "bench": ("bench", "bench", "throughput, latency and acceptance of a cluster or an address"),
     "history": ("group", "history", "the revisions of a cluster"),
     "lock": ("lock", "lock", "who holds a cluster's lock; break it"),
     "certificate": ("certificate", "certificate", "what was certified, and whether it is true"),
