@@ -98,20 +98,23 @@ class Records:
 
     def _copy(self) -> None:
         """Send the other nodes what they lack. One that is not reached is told of once, and gets all the next time."""
+        owner = self.folder / "id"
+        if not owner.exists():
+            # Nothing was ever launched.
+            return
         for shelf in self._others:
             name = shelf.place.name
             sent = self._sent.setdefault(name, {})
             if sent is None:
                 continue
             files = self._lacking(sent)
-            owner = (self.folder / "id").read_text() if (self.folder / "id").exists() else "new"
             try:
-                shelf.ask("copy", f"{shelf.name}-{owner}", given=pack(files))
+                shelf.ask("copy", f"{shelf.name}-{owner.read_text()}", given=pack(files))
             except HallmarkError as error:
                 self._sent[name] = None
                 self._say(f"warning: the copy of the history on node {name} lags behind: {error}")
             else:
-                sent |= {name: _sha256(content) for name, content in files.items()}
+                sent |= {file: _sha256(content) for file, content in files.items()}
 
     def _lacking(self, there: dict[str, str]) -> dict[str, bytes]:
         return {name: content for name, content in self._files().items() if there.get(name) != _sha256(content)}
@@ -127,7 +130,8 @@ class Records:
 def write(path: Path, content: bytes) -> None:
     """Write a file durably, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
+    # Of its own, because another command may bring this machine's copy up to date at the same time.
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
     with fresh.open("wb") as file:
         file.write(content)
         file.flush()
@@ -144,8 +148,7 @@ def _here(head: Shelf) -> Path:
 
 def _is_record(path: Path) -> bool:
     # Logs are read from the ranks whenever they are asked for; the lock is of one node.
-    own = path.parts[0] in ("logs", "lock") or path.name.startswith(".") or path.suffix == ".new"
-    return not own
+    return path.parts[0] not in ("logs", "lock") and not any(part.startswith(".") for part in path.parts)
 
 
 def _journal(folder: Path) -> bytes:

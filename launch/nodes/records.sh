@@ -43,7 +43,7 @@ case $action in
     echo "$folder"
     if [ -d "$folder" ]; then
       cd "$folder"
-      find . -type f ! -path './logs/*' ! -path './.*' ! -name '*.new' ! -name lock | tar -czf - -T - | base64
+      find . -type f ! -path './logs/*' ! -path '*/.*' ! -name lock | tar -czf - -T - | base64
     fi
     ;;
   append) # SIZE LOCK; the line, then an archive of new files
@@ -53,6 +53,7 @@ case $action in
       exit 3
     fi
     IFS= read -r line
+    rm -rf "$folder"/.fresh.*
     unpack "$folder" durable
     if [ ! -e "$journal" ]; then
       : >"$journal"

@@ -88,7 +88,24 @@ def test_a_node_that_cannot_take_part_is_named_and_nothing_is_changed(
     result = pair.run("launch", "pair", "--image", IMAGE, "--json")
     assert (result.exit, says in result.err) == (status, True), result.err
     assert result.document["error"]["exit"] == status
-    assert not pair.journal().entries
+    there = pair.node / "clusters" / "pair"
+    assert not (there / "journal.jsonl").exists()
+    assert not (there / "lock").exists()
+
+
+@pytest.mark.parametrize("command", ["launch", "stop", "status", "history", "certify", "rollback"])
+def test_without_its_head_a_cluster_has_no_history(world: World, command: str) -> None:
+    world.done("key", "new", "ops")
+    world.cluster(
+        engine="docker",
+        nodes=[
+            {"name": "left", "address": f"ssh://127.0.0.1:{free_ports(1)[0]}", "fabric": "127.0.0.1"},
+            {"name": "right", "address": "local", "fabric": "127.0.0.2"},
+        ],
+    )
+    result = world.run(command, "pair", *(["--image", IMAGE] if command == "launch" else []))
+    assert (result.exit, "node left: it refuses SSH connections" in result.err) == (Exit.UNREACHABLE, True), result.err
+    assert not world.node.exists()
 
 
 def test_an_image_that_is_not_here_is_refused_by_name(pair: World) -> None:
