@@ -47,9 +47,10 @@ class Records:
         Errors: Overtaken without the lock; Refused when it cannot be written; Mismatch when somebody else wrote.
         """
         files = {} if self.head.place.local else self._lacking(self._on_head)
-        given = line.decode() + pack({name: content for name, content in files.items() if name != JOURNAL})
-        expect = (0, _OVERTAKEN, _OTHER, _UNWRITTEN)
-        done = self.head.ask("append", str(size), lock.number or "none", given=given, expect=expect)
+        files.pop(JOURNAL, None)
+        given = line.decode() + pack(files)
+        words = (str(size), lock.number or "none", str(len(files)))
+        done = self.head.ask("append", *words, given=given, expect=(0, _OVERTAKEN, _OTHER, _UNWRITTEN))
         where = f"{self.head.where}/{JOURNAL}"
         if done.returncode == _OVERTAKEN:
             raise overtaken(done.stdout)

@@ -72,7 +72,8 @@ def start(engine: Engine, folder: Path) -> Node:
         # The folder may be below one that others can write to, such as /tmp.
         "StrictModes no\n"
         "MaxStartups 100\n"
-        f"SetEnv DOCKER_HOST={engine.host} PATH={os.environ['PATH']}\n"
+        # At this level bash does not read the user's .bashrc for every command, which may take half a second.
+        f"SetEnv DOCKER_HOST={engine.host} PATH={os.environ['PATH']} SHLVL=1\n"
     )
     daemon = Background([sshd, "-D", "-e", "-f", str(settings)], folder / f"{name}.log")
     daemon.wait(lambda: _listens(address, port), 10)
