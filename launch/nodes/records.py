@@ -25,6 +25,7 @@ class Records:
         self.head, *self._others = shelves
         self._say = say
         self._on_head: dict[str, str] = {}
+        self._lines = b""
         # By node, what it was sent; None when it could not be.
         self._sent: dict[str, dict[str, str] | None] = {}
         self.folder = _here(self.head)
@@ -61,7 +62,9 @@ class Records:
             raise Refused(f"the journal cannot be written: {why}", where=where, hint="mend that first")
         if not self.head.place.local:
             self._on_head |= {name: _sha256(content) for name, content in files.items()}
-            write(self.folder / JOURNAL, _journal(self.folder)[:size] + line)
+            # Not from the file: another command that only reads may just have put back what it read before.
+            self._lines = self._lines[:size] + line
+            write(self.folder / JOURNAL, self._lines)
         self._copy()
 
     def _fetch(self, known: bytes, lock: Lock) -> None:
@@ -77,6 +80,7 @@ class Records:
                 hint="find out who changed it; move that folder away to accept what is on the head",
             )
         self._on_head = {name: _sha256(content) for name, content in found.items()}
+        self._lines = found.get(JOURNAL, b"")
         for name, content in found.items():
             path = self.folder / name
             if not path.is_file() or path.read_bytes() != content:
