@@ -27,6 +27,7 @@ lint: setup ## style, types, shell scripts, and that generated files are fresh
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck .ci/run dockerfiles/find-python.sh
+	$(BIN)/python -m recipe.catalogue.lint
 	$(BIN)/python -m scripts.pages --check
 
 figures: setup ## measure what docs/figures.md says

@@ -21,7 +21,7 @@ COMMANDS = {
     "unapply": ("patches", "unapply", "undo exactly what apply did"),
     "verify": ("patches", "verify", "re-hash all that was patched"),
     "audit": ("audit", "audit", "patches × releases, every cell a state"),
-    "relock": ("patches", "relock", "harvest the baselines of the supported releases"),
+    "relock": ("patches", "relock", "harvest baselines and patches.lock from the released wheels"),
     "image": ("image", "image", "build a profile's patched image, or no image at all"),
     "render": ("render", "render", "exactly what each node would run"),
     "launch": ("group", "launch", "verify, stop the old group, start the new, prove it or restore the old"),
