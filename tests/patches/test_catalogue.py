@@ -6,6 +6,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from recipe.catalogue import compile as catalogue
+from recipe.catalogue import releases
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = [catalogue.PATCHES / f"{name}.yaml" for name in catalogue.series()]
@@ -15,10 +16,14 @@ ALL = pytest.mark.parametrize("path", [*SHIPPED, *DEMO], ids=lambda path: path.s
 
 @ALL
 def test_a_patch_file_loads_and_compiles(path: Path) -> None:
-    compiled = catalogue._compile(catalogue.load_patch(path), True, "0.33.0")
-    edits = compiled["edits"]
-    assert isinstance(edits, list)
-    assert all(edit["applies"] for edit in edits)
+    patch = catalogue.load_patch(path)
+    versions = [*releases.nightlies(), *(release.version for release in releases.known())]
+    used: set[int] = set()
+    for version in versions:
+        edits = catalogue._compile(patch, True, version)["edits"]
+        assert isinstance(edits, list)
+        used |= {index for index, edit in enumerate(edits) if edit["applies"]}
+    assert used == set(range(len(patch.value.edits)))
 
 
 @ALL
