@@ -17,6 +17,12 @@ _KINDS = {
     "Mxfp4MoEMethod": "MXFP4",
     "Fp8MoEMethod": "FP8",
 }
+# The scales that tell the kinds apart, the most telling first: NVFP4 experts have `_weight_scale` as well.
+_SCALES = {
+    "NVFP4": ("_weight_scale_2", "_weight_scale"),
+    "FP8": ("_weight_scale_inv",),
+    "MXFP4": ("_weight_scale",),
+}
 
 
 def check_draft_experts(stages: Collection[Any], loaded: Collection[str]) -> None:
@@ -36,6 +42,8 @@ def check_draft_experts(stages: Collection[Any], loaded: Collection[str]) -> Non
             faults.append(f"stage {i}: no routed expert weights were loaded")
         elif _KINDS.get(method, kind) != kind:
             faults.append(f"stage {i}: the experts were built with {method}, but the checkpoint's are {kind}")
+        elif absent := _absent(routed, kind):
+            faults.append(f"stage {i}: of the routed expert weights, {', '.join(absent)} were not loaded")
         if _has_shared_experts(stage.ffn) and not shared:
             faults.append(f"stage {i}: no shared expert weights were loaded")
     if faults:
@@ -49,15 +57,17 @@ def _method(experts: Any) -> str:
 
 
 def _kind(routed: Collection[str]) -> str:
-    """The kind of expert whose set of scales was loaded."""
-    for suffix, kind in (
-        ("_weight_scale_2", "NVFP4"),
-        ("_weight_scale_inv", "FP8"),
-        ("_weight_scale", "MXFP4"),
-    ):
-        if any(name.endswith(suffix) for name in routed):
+    """The kind of expert whose scales were loaded."""
+    for kind, suffixes in _SCALES.items():
+        if any(name.endswith(suffixes[0]) for name in routed):
             return kind
     return "unscaled" if routed else "no"
+
+
+def _absent(routed: Collection[str], kind: str) -> list[str]:
+    """The parameters that experts of this kind have and that no loaded name ends with."""
+    wanted = [f"{half}{part}" for half in ("w13", "w2") for part in ("_weight", *_SCALES.get(kind, ()))]
+    return [parameter for parameter in wanted if not any(name.endswith(f".{parameter}") for name in routed)]
 
 
 def _has_shared_experts(ffn: Any) -> bool:

@@ -8,11 +8,12 @@ error and drafts noise, so the names are read instead of the config being truste
 import fnmatch
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vllm.config import get_current_vllm_config
 from vllm.logger import init_logger
+from vllm.transformers_utils.config import get_safetensors_params_metadata
 from vllm.transformers_utils.repo_utils import get_hf_file_to_dict
 
 logger = init_logger("vllm.hallmark")
@@ -57,7 +58,7 @@ def _stage_is_nvfp4(model_config: Any, stage: int) -> tuple[bool, str]:
     """The verdict for one draft stage and what it rests on."""
     found = _expert_kinds(model_config.model, model_config.revision).get(stage)
     if found is not None:
-        return found, "tensor names in the checkpoint's index"
+        return found, "tensor names in the checkpoint"
     quantization = getattr(model_config.hf_config, "quantization_config", None) or {}
     name = f"mtp.{stage}.ffn.experts"
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in quantization.get("ignore") or ()):
@@ -67,10 +68,9 @@ def _stage_is_nvfp4(model_config: Any, stage: int) -> tuple[bool, str]:
 
 @functools.cache
 def _expert_kinds(model: str, revision: str | None) -> Mapping[int, bool]:
-    """Draft stage -> "its routed experts are NVFP4", for every stage whose FP4 experts the index names."""
-    index = get_hf_file_to_dict(INDEX, model, revision)
+    """Draft stage -> "its routed experts are NVFP4", for every stage whose FP4 experts the checkpoint names."""
     kinds: dict[int, bool] = {}
-    for name in (index or {}).get("weight_map", ()):
+    for name in _tensor_names(model, revision):
         expert = _EXPERT.match(name)
         if expert is None:
             continue
@@ -79,3 +79,11 @@ def _expert_kinds(model: str, revision: str | None) -> Mapping[int, bool]:
         elif name.endswith(_MXFP4_SUFFIX):
             kinds.setdefault(int(expert.group(1)), False)
     return kinds
+
+
+def _tensor_names(model: str, revision: str | None) -> Iterable[str]:
+    """The names in the index, which decides what vLLM loads; without one, those in the headers of the files."""
+    index = get_hf_file_to_dict(INDEX, model, revision)
+    if index is not None:
+        return index.get("weight_map", ())
+    return get_safetensors_params_metadata(model, revision=revision)

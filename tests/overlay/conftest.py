@@ -35,15 +35,20 @@ def vllm(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         logger.parent = logging.getLogger()
         return logger
 
-    package = module("vllm", vllm_config=None, files={}, reads=[])
+    package = module("vllm", vllm_config=None, files={}, headers={}, reads=[])
 
     def get_hf_file_to_dict(name: str, model: str, revision: str | None) -> Any:
         package.reads.append((name, model, revision))
         return package.files.get((name, model, revision))
 
+    def get_safetensors_params_metadata(model: str, *, revision: str | None = None) -> Any:
+        package.reads.append(("headers", model, revision))
+        return package.headers.get((model, revision), {})
+
     module("vllm.logger", init_logger=init_logger)
     module("vllm.config", get_current_vllm_config=lambda: package.vllm_config)
     module("vllm.transformers_utils")
+    module("vllm.transformers_utils.config", get_safetensors_params_metadata=get_safetensors_params_metadata)
     module("vllm.transformers_utils.repo_utils", get_hf_file_to_dict=get_hf_file_to_dict)
     return package
 

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-NVFP4 = ("w13_weight", "w13_weight_scale", "w13_weight_scale_2", "w13_input_scale")
-MXFP4 = ("w13_weight", "w13_weight_scale")
-FP8 = ("w13_weight", "w13_weight_scale_inv")
+
+
+def both(*parts: str) -> tuple[str, ...]:
+    return tuple(f"{half}{part}" for half in ("w13", "w2") for part in parts)
+
+
+NVFP4 = both("_weight", "_weight_scale", "_weight_scale_2", "_input_scale")
+MXFP4 = both("_weight", "_weight_scale")
+FP8 = both("_weight", "_weight_scale_inv")
 
 
 def stage(method: str, shared: object = "a module") -> Any:
@@ -66,13 +72,29 @@ def test_nvfp4_weights_in_mxfp4_experts_are_refused(check: Callable[..., None]) 
         check([stage("Mxfp4MoEMethod")], routed(0, NVFP4) | shared(0))
 
 
+@pytest.mark.parametrize(
+    ("method", "parameters", "absent"),
+    [
+        ("ModelOptNvFp4FusedMoE", NVFP4, "w2_weight_scale_2"),
+        ("Mxfp4MoEMethod", MXFP4, "w13_weight"),
+        ("Fp8MoEMethod", FP8, "w2_weight_scale_inv"),
+    ],
+)
+def test_half_a_family_is_refused_by_the_name_of_the_other_half(
+    method: str, parameters: tuple[str, ...], absent: str, check: Callable[..., None]
+) -> None:
+    loaded = routed(0, tuple(name for name in parameters if name != absent)) | shared(0)
+    with pytest.raises(RuntimeError, match=f"stage 0: of the routed expert weights, {absent} were not loaded"):
+        check([stage(method)], loaded)
+
+
 def test_a_model_without_shared_experts_needs_none(check: Callable[..., None]) -> None:
     check([stage("Mxfp4MoEMethod", shared=None)], routed(0, MXFP4))
 
 
 def test_fused_shared_experts_are_found_under_the_routed_ones(check: Callable[..., None]) -> None:
     experts = "model.layers.0.ffn.experts"
-    names = {f"{experts}.w13_weight", f"{experts}.w13_weight_scale"}
+    names = {f"{experts}.{name}" for name in MXFP4}
     check([mega_stage()], names | {f"{experts}.shared_l1_weight"})
     with pytest.raises(RuntimeError, match="stage 0: no shared expert weights"):
         check([mega_stage()], names)

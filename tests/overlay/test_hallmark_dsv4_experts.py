@@ -13,8 +13,11 @@ INDEX = "model.safetensors.index.json"
 LAYERS = 43
 
 
-def checkpoint(vllm: Any, names: Iterable[str] | None, ignore: list[str], draft: bool = True) -> None:
-    """Make `names` the current checkpoint's tensors; None: it has no index."""
+def checkpoint(
+    vllm: Any, names: Iterable[str] | None, ignore: list[str], headers: Iterable[str] = (), draft: bool = True
+) -> None:
+    """Make `names` the index of the current checkpoint (None: it has no index) and `headers` what its files name."""
+    vllm.headers["the/model", "abc"] = dict.fromkeys(headers, {"dtype": "U8"})
     model = SimpleNamespace(
         model="the/model",
         revision="abc",
@@ -32,7 +35,7 @@ def test_a_layer_gets_the_kind_of_expert_that_its_checkpoint_holds(
     case: Path, vllm: Any, overlay: Callable[..., Any]
 ) -> None:
     spec = yaml.safe_load(case.read_text())
-    checkpoint(vllm, spec["tensors"], spec.get("ignore", []))
+    checkpoint(vllm, spec["tensors"], spec.get("ignore", []), spec.get("headers", []))
     decide = overlay("hallmark_dsv4_experts").experts_are_nvfp4
     found = {prefix: decide(spec["algo"], prefix) for prefix in spec["nvfp4"]}
     assert found == spec["nvfp4"]
@@ -67,4 +70,4 @@ def test_the_log_says_what_a_stage_got_and_why(
     checkpoint(vllm, ["mtp.0.ffn.experts.0.w1.scale"], [])
     caplog.set_level("INFO")
     overlay("hallmark_dsv4_experts").experts_are_nvfp4("NVFP4", f"model.layers.{LAYERS}.ffn.experts")
-    assert "draft stage 0: MXFP4 experts (tensor names in the checkpoint's index)" in caplog.text
+    assert "draft stage 0: MXFP4 experts (tensor names in the checkpoint)" in caplog.text

@@ -15,7 +15,7 @@ ALL = pytest.mark.parametrize("path", [*SHIPPED, *DEMO], ids=lambda path: path.s
 
 
 @ALL
-def test_a_patch_file_loads_and_compiles(path: Path) -> None:
+def test_every_edit_of_a_patch_applies_to_some_release(path: Path) -> None:
     patch = catalogue.load_patch(path)
     versions = [*releases.nightlies(), *(release.version for release in releases.known())]
     used: set[int] = set()
