@@ -27,13 +27,19 @@ lint: setup ## style, types, shell scripts, and that generated files are fresh
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck .ci/run dockerfiles/find-python.sh
+	$(BIN)/python -m recipe.catalogue.lint
 	$(BIN)/python -m scripts.pages --check
 
 figures: setup ## measure what docs/figures.md says
 	$(BIN)/python -m scripts.figures
 
-relock: setup ## harvest the baselines of the releases that the profiles use
+audit: setup ## patches × releases, every cell a state
+	@$(HALLMARK) audit
+
+relock: setup ## after a patch or a release has changed: baselines, patches.lock, the audit's record, the pages
 	$(HALLMARK) relock
+	$(HALLMARK) audit --out recipe/patches/audit.json
+	$(BIN)/python -m scripts.pages
 
 profiles clusters: setup ## list them
 	@$(HALLMARK) $@

@@ -109,13 +109,19 @@ def verify(context: Context, folder: Path, imports: bool) -> None:
 
 
 @click.command()
+@click.option("--check", is_flag=True, help="write nothing; exit 4 when a file is not what the wheels give")
 @click.pass_obj
-def relock(context: Context) -> None:
-    """Write the sha256 of every patched file, as released, for the releases that the profiles use."""
+def relock(context: Context, check: bool) -> None:
+    """Write the sha256 of every patched file before and after, for every listed release. May be repeated."""
     from recipe.catalogue.relock import relock as harvest
 
-    written = harvest(context.home, context.say)
-    context.emit({"written": written}, lambda: "\n".join(written) or "nothing to do: the baselines are up to date")
+    changed = harvest(context.home, context.say, check=check)
+    if check and changed:
+        error = Mismatch("")
+        error.problems = tuple(Problem("is stale", file, "run hallmark relock") for file in changed)
+        raise error
+    done = "nothing to do: baselines and patches.lock are up to date"
+    context.emit({"written": changed}, lambda: "\n".join(changed) or done)
 
 
 class _Wrong(Mismatch):

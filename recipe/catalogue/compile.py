@@ -77,8 +77,15 @@ def compile_profile(profile: Loaded[Profile], vllm: str | None = None) -> PatchS
             f"{profile.name} runs the fork {version.fork!r}, which is launched as it is and takes no patches",
             where=profile.document.where(("vllm",)),
         )
-    chosen = _chosen(profile)
-    compiled = [_compile(patch, required, version) for patch, required in chosen]
+    return compile_patches(_chosen(profile), version)
+
+
+def compile_patches(chosen: list[tuple[Patch, bool]], version: str, ranges_of: str | None = None) -> PatchSet:
+    """Compile (patch, required) pairs for `version`; the edits that apply are those of `ranges_of`, if it is given.
+
+    Errors: HallmarkError for a snippet or overlay that is not there, or a version that is none.
+    """
+    compiled = [_compile(patch, required, ranges_of or version) for patch, required in chosen]
     files = sorted({edit["file"] for patch in compiled for edit in patch["edits"]})  # type: ignore[attr-defined]
     known = baseline(version)
     return PatchSet(
@@ -89,6 +96,20 @@ def compile_profile(profile: Loaded[Profile], vllm: str | None = None) -> PatchS
             "baseline": {file: known[file] for file in files if file in known},
         }
     )
+
+
+def catalogue() -> list[Patch]:
+    """Every patch of the series, in its order. Errors: ConfigError with the mistakes of all files."""
+    found: list[Patch] = []
+    problems: list[Problem] = []
+    for id in series():
+        try:
+            found.append(load_patch(PATCHES / f"{id}.yaml"))
+        except ConfigError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise ConfigError(problems)
+    return found
 
 
 def baseline(version: str) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -56,18 +57,16 @@ def wheel(version: str, distribution: str = "vllm") -> Wheel:
     Errors: Unreachable when the index cannot be reached or has no such release.
     """
     folder = paths.cache() / "wheels"
-    found = _cached(folder, version, distribution)
+    found = cached(folder, version, distribution)
     if found is None:
         print(f"fetching {distribution} {version} into {folder}", file=sys.stderr)
         folder.mkdir(parents=True, exist_ok=True)
-        _fetch(folder, version, distribution)
-        found = _cached(folder, version, distribution)
-    if found is None:
-        raise Unreachable(f"no wheel of {distribution} {version} was fetched", where=str(folder))
+        found = fetch(folder, version, distribution)
     return Wheel(found)
 
 
-def _cached(folder: Path, version: str, distribution: str) -> Path | None:
+def cached(folder: Path, version: str, distribution: str) -> Path | None:
+    """The wheel of a release in `folder`, if it is there."""
     name = distribution.replace("-", "_")
     for path in sorted(folder.glob(f"{name}-*.whl")):
         with suppress(InvalidWheelFilename):
@@ -76,15 +75,29 @@ def _cached(folder: Path, version: str, distribution: str) -> Path | None:
     return None
 
 
-def _fetch(folder: Path, version: str, distribution: str) -> None:
+def fetch(folder: Path, version: str, distribution: str, digest: str | None = None) -> Path:
+    """Fetch a wheel into `folder` with pip, the one with sha256 `digest` when it is given.
+
+    Errors: Unreachable with what pip said.
+    """
     # The wheel is only read, never installed: the platform is fixed so that any machine fetches the same file.
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += ["--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_34_x86_64", "--platform=manylinux1_x86_64"]
-    command += ["--python-version=3.12", "--dest", str(folder), f"{distribution}=={version}"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    command += ["--python-version=3.12", "--dest", str(folder)]
+    wanted = f"{distribution}=={version}"
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as pinned:
+        if digest is not None:
+            pinned.write(f"{wanted} --hash=sha256:{digest}\n")
+            pinned.flush()
+        command += [wanted] if digest is None else ["--require-hashes", "--requirement", pinned.name]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         told = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         raise Unreachable(
             f"pip cannot fetch {distribution} {version}: {told[-1] if told else done.stderr.strip()[-300:]}",
             hint="check the version and pip's index, or name a file with --wheel",
         )
+    found = cached(folder, version, distribution)
+    if found is None:
+        raise Unreachable(f"no wheel of {distribution} {version} was fetched", where=str(folder))
+    return found

@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from recipe.catalogue.model import PatchFile
+from recipe.catalogue.releases import Releases
 from recipe.config import paths, schema
 from scripts.pages import patches, profiles, support
 
@@ -32,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _models() -> dict[str, type[BaseModel]]:
-    return {**schema.MODELS, "patch": PatchFile}
+    return {**schema.MODELS, "patch": PatchFile, "releases": Releases}
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,6 +1,7 @@
-"""docs/patches.md: every patch with its reason, upstream link and removal condition."""
+"""docs/patches.md: every patch with its reason, upstream link and removal condition, and its state on every release."""
 
-from recipe.catalogue.compile import PATCHES, load_patch, series
+from recipe.catalogue import record
+from recipe.catalogue.compile import catalogue
 from recipe.catalogue.model import Edit, Overlay, PatchFile, Upstream
 from recipe.config.load import list_profiles
 from recipe.config.paths import CHECKOUT
@@ -10,11 +11,20 @@ _INTRO = """\
 One file a patch, in `recipe/patches/`; `hallmark plan PROFILE` says what state each has against a release. The edits
 of the DeepSeek-V4 patches were planned and applied on the released sources; on GPUs they are *not verified on
 hardware*."""
+_MATRIX = """\
+## Releases
+
+The state of every patch on every release, from the released wheels; `hallmark audit --out recipe/patches/audit.json`
+writes the data of this table and `hallmark audit --check` compares it with the wheels. *applies*: the patch is
+pending there. *fits*: it is not applicable, because its ranges leave the release out, but would apply if they did not.
+–: not applicable, and its anchors are not there either.
+"""
+_WORDS = {"pending": "applies", "not-applicable": "–"}
 
 
 def page() -> str:
     """The page as text."""
-    found = [load_patch(PATCHES / f"{id}.yaml").value for id in series()]
+    found = [patch.value for patch in catalogue()]
     profiles = list_profiles(CHECKOUT)
 
     def used_by(id: str) -> str:
@@ -25,9 +35,22 @@ def page() -> str:
     parts = [
         generated("Patches", "recipe/patches", _INTRO),
         table(("patch", "class", "releases", "profiles"), rows),
+        _matrix([patch.id for patch in found]),
         *(_section(patch) for patch in found),
     ]
     return "\n".join(parts)
+
+
+def _matrix(ids: list[str]) -> str:
+    audited = record.load()
+
+    def word(release: str, id: str) -> str:
+        state = audited.states[release].get(id, "not audited")
+        fits = state == "not-applicable" and audited.widened.get(release, {}).get(id) == "pending"
+        return "fits" if fits else _WORDS.get(state, state)
+
+    rows = [(id, *(word(release, id) for release in audited.states)) for id in ids]
+    return f"{_MATRIX}\n{table(('patch', *audited.states), rows)}"
 
 
 def _section(patch: PatchFile) -> str:
