@@ -47,7 +47,7 @@ def plan(
             return unified(planned).rstrip("\n")
         return "\n".join(_states(loaded.name, planned, problems))
 
-    document = {"profile": loaded.name, **planned.to_json()}
+    document = {"profile": loaded.name, **planned.to_json(), "notes": _notes(planned)}
     if diff and context.json:
         from recipe.catalogue.diff import unified
 
@@ -130,8 +130,19 @@ class _Wrong(Mismatch):
         self.problems = tuple(Problem(reason) for reason in reasons)
 
 
+def _notes(planned: states.Plan) -> dict[str, str]:
+    """What the patches that are or would be applied do not do, by patch."""
+    noted = {patch["id"]: patch["note"] for patch in planned.patchset.patches if "note" in patch}
+    working = [patch.id for patch in planned.patches if patch.state in (states.PENDING, states.APPLIED)]
+    return {id: noted[id] for id in working if id in noted}
+
+
 def _states(profile: str, planned: states.Plan, problems: list[str]) -> list[str]:
     width = max((len(patch.id) for patch in planned.patches), default=0)
     lines = [f"{profile} on vLLM {planned.patchset.vllm}, patch set {planned.patchset.sha256[:8]}"]
-    lines += [f"  {patch.id:{width}}  {patch.state}" for patch in planned.patches]
+    noted = _notes(planned)
+    for patch in planned.patches:
+        lines.append(f"  {patch.id:{width}}  {patch.state}")
+        if patch.id in noted:
+            lines.append(f"  {'':{width}}  note: {noted[patch.id]}")
     return lines + [f"  {line}" for line in problems]

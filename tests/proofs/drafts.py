@@ -13,6 +13,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+# The releases that have DSpark.
+DSPARK = (
+    *("0.25.0", "0.25.1", "0.26.0", "0.27.0", "0.27.1", "0.28.0"),
+    *("0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"),
+)
 LAYERS, STAGES, EXPERTS = 4, 3, 2
 TOKENS = 5
 

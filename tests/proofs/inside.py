@@ -16,6 +16,14 @@ from typing import TextIO
 
 # The slow ones among the packages that vLLM imports whatever it is used for.
 _SHARED = ("torch._inductor.standalone_compile", "transformers", "openai.types.responses", "fastapi", "tokenizers")
+# What most proofs ask, where a release has it.
+_OF_VLLM = (
+    "vllm.engine.arg_utils",
+    "vllm.models.deepseek_v4.nvidia.model",
+    "vllm.models.deepseek_v4.nvidia.dspark",
+    "vllm.v1.worker.gpu_model_runner",
+    "vllm.v1.worker.gpu.attn_utils",
+)
 
 
 class Fork:
@@ -71,9 +79,10 @@ def on_tree(tree: Path, proofs: Iterable[str]) -> Iterable[str]:
     """Import the vLLM of a tree, then answer every proof from a fork."""
     sys.path.insert(0, str(tree))
     import vllm
-    import vllm.config
-    import vllm.engine.arg_utils
 
+    for name in _OF_VLLM:
+        if (tree / f"{name.replace('.', '/')}.py").is_file():
+            importlib.import_module(name)
     assert Path(str(vllm.__file__)).is_relative_to(tree), f"{vllm.__file__} is not of {tree}"
     for proof in proofs:
         fork = Fork(lambda paths: (observation(Path(path.strip())) for path in paths))

@@ -1,8 +1,9 @@
-"""With the variable set, the rejection sampler counts agreement per position and /metrics shows it; without it, nothing."""
+"""With the variable set, agreement is counted per draft position and shown in /metrics; without it, nothing is."""
 
 from typing import Any
 
 from tests.proofs.case import Case
+from tests.proofs.drafts import DSPARK
 
 PATCH = "dspark-draft-agreement"
 
@@ -14,8 +15,7 @@ SHOWN = [
 ]
 CASES = [
     Case(
-        ("0.25.0", "0.25.1", "0.26.0", "0.27.0", "0.27.1", "0.28.0")
-        + ("0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"),
+        DSPARK,
         released={"off": "no attribute", "on": []},
         patched={"off": None, "on": SHOWN},
     )

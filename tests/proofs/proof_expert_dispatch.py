@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.proofs.case import Case
+from tests.proofs.drafts import DSPARK
 
 PATCH = "dsv4-expert-dispatch"
 
@@ -30,8 +31,7 @@ CASES = [
         patched=PATCHED,
     ),
     Case(
-        ("0.25.0", "0.25.1", "0.26.0", "0.27.0", "0.27.1", "0.28.0")
-        + ("0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"),
+        DSPARK,
         released=RELEASED,
         patched=PATCHED,
     ),

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.proofs.case import Case
+from tests.proofs.drafts import DSPARK, KINDS
 
 PATCH = "dspark-load-guards"
 
@@ -25,8 +26,7 @@ PATCHED = {
 }
 CASES = [
     Case(
-        ("0.25.0", "0.25.1", "0.26.0", "0.27.0", "0.27.1", "0.28.0")
-        + ("0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"),
+        DSPARK,
         released=RELEASED,
         patched=PATCHED,
     )
@@ -40,8 +40,6 @@ SCALES = {
 
 def observe() -> Any:
     """What the real load_weights says to each checkpoint, on layers that have the right parameter names."""
-    from tests.proofs.drafts import KINDS
-
     native, nvfp4 = KINDS["native"][1], KINDS["nvfp4"][1]
     return {
         "native": _load("Mxfp4MoEMethod", _names(native)),
@@ -115,7 +113,7 @@ def _draft(method: str) -> Any:
             setattr(layer.ffn.shared_experts, name, module(weight="", weight_scale_inv=""))
         return layer
 
-    class Draft(nn.Module):
+    class Draft(nn.Module):  # type: ignore[misc]
         load_weights = dspark.DSparkDeepseekV4ForCausalLM.load_weights
         _remap_dspark_name = dspark.DSparkDeepseekV4ForCausalLM._remap_dspark_name
         pad_shared_expert, quant_config = False, None
