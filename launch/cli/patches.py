@@ -11,6 +11,7 @@ from recipe.applier.plan import plan as decide
 from recipe.applier.tree import Tree
 from recipe.catalogue import target
 from recipe.catalogue.compile import compile_profile
+from recipe.config.check import support_findings
 from recipe.config.load import load_hardware, load_profile
 from recipe.errors import Exit, HallmarkError, Mismatch, Problem
 
@@ -21,12 +22,13 @@ from recipe.errors import Exit, HallmarkError, Mismatch, Problem
 @click.option("--wheel", "file", type=Path, help="a wheel of vLLM")
 @click.option("--vllm", "version", help="a release, fetched when it is not in the cache (default: the profile's)")
 @click.option("--diff", is_flag=True, help="print the changes as a unified diff")
-@click.option("--check", is_flag=True, help="exit 2 when a patch drifts")
+@click.option("--check", is_flag=True, help="exit 2 when a patch drifts, or the release cannot run the profile")
 @click.pass_obj
 def plan(
     context: Context, profile: str, folder: Path | None, file: Path | None, version: str | None, diff: bool, check: bool
 ) -> int:
-    """Say what state every patch of PROFILE has against sources. Changes nothing; may be repeated."""
+    """Say what state every patch of PROFILE has against sources, and what is known about that release on the
+    profile's hardware. Changes nothing; may be repeated."""
     loaded = load_profile(context.home, profile)
     if sum(option is not None for option in (folder, file, version)) > 1:
         raise HallmarkError("--target, --wheel and --vllm exclude each other", hint="give one of them")
@@ -37,6 +39,9 @@ def plan(
             context.say(f"warning: {left}")
         planned = decide(sources, compile_profile(loaded, target.release(sources)))
     problems = states.refusal(planned.problems())
+    findings = support_findings(context.home, loaded, target.release(sources))
+    for finding in findings:
+        context.say(f"{finding.severity}: {finding}")
 
     def text() -> str:
         if diff:
@@ -48,12 +53,14 @@ def plan(
         return "\n".join(_states(loaded.name, planned, problems))
 
     document = {"profile": loaded.name, **planned.to_json(), "notes": _notes(planned)}
+    document["findings"] = [{"severity": finding.severity, "message": str(finding)} for finding in findings]
     if diff and context.json:
         from recipe.catalogue.diff import unified
 
         document["diff"] = unified(planned)
     context.emit(document, text)
-    return int(Exit.NOT_DONE if check and problems else Exit.OK)
+    refused = bool(problems) or any(finding.severity == "error" for finding in findings)
+    return int(Exit.NOT_DONE if check and refused else Exit.OK)
 
 
 @click.command()

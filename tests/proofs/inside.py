@@ -4,6 +4,7 @@ Started with the interpreter that has vLLM's dependencies. What they all import 
 one process for every tree, which imports vLLM, and from that one for every proof, so that none sees what another left.
 """
 
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -13,10 +14,13 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
-from unittest import mock
+from unittest.mock import MagicMock
 
 # The slow ones among the packages that vLLM imports whatever it is used for.
 _SHARED = ("torch._inductor.standalone_compile", "transformers", "openai.types.responses", "fastapi", "tokenizers")
+# Imported at the top of a module by 0.22 and 0.23, for checkpoints that no proof loads.
+_STAND_INS = ("gguf", "gguf.constants", "gguf.quants")
+
 # What most proofs ask, where a release has it.
 _OF_VLLM = (
     "vllm.engine.arg_utils",
@@ -25,6 +29,7 @@ _OF_VLLM = (
     "vllm.v1.worker.gpu_model_runner",
     "vllm.v1.worker.gpu.attn_utils",
 )
+_ENDED = json.dumps({"error": "the process ended; its standard error says why"})
 
 
 class Fork:
@@ -35,29 +40,34 @@ class Fork:
         asked, writing = os.pipe()
         self._process = os.fork()
         if not self._process:
-            os.close(reading)
-            os.close(writing)
-            with os.fdopen(asked) as questions, os.fdopen(theirs, "w") as answers:
-                for line in answer(questions):
-                    answers.write(line + "\n")
-                    answers.flush()
-            os._exit(0)
+            try:
+                os.close(reading)
+                os.close(writing)
+                with os.fdopen(asked) as questions, os.fdopen(theirs, "w") as answers:
+                    for line in answer(questions):
+                        answers.write(line + "\n")
+                        answers.flush()
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
         os.close(theirs)
         os.close(asked)
         self._answers, self._questions = os.fdopen(reading), os.fdopen(writing, "w")
 
     def ask(self, question: str) -> str:
-        self._questions.write(question + "\n")
-        self._questions.flush()
-        return self._answers.readline().rstrip("\n") or self._ended()
+        try:
+            self._questions.write(question + "\n")
+            self._questions.flush()
+        except BrokenPipeError:
+            return _ENDED
+        return self._answers.readline().rstrip("\n") or _ENDED
 
     def close(self) -> None:
-        self._questions.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._questions.close()
         self._answers.close()
         os.waitpid(self._process, 0)
-
-    def _ended(self) -> str:
-        return json.dumps({"error": f"ended with status {os.waitpid(self._process, 0)[1]}"})
 
 
 def main(questions: TextIO, answers: TextIO) -> None:
@@ -79,9 +89,7 @@ def main(questions: TextIO, answers: TextIO) -> None:
 def on_tree(tree: Path, proofs: Iterable[str]) -> Iterable[str]:
     """Import the vLLM of a tree, then answer every proof from a fork."""
     sys.path.insert(0, str(tree))
-    # Releases before 0.24 import it at the top for a file format that no proof is about; later ones dropped it.
-    for name in ("gguf", "gguf.constants", "gguf.quants"):
-        sys.modules.setdefault(name, mock.MagicMock())
+    sys.modules.update({name: MagicMock(name=f"stand-in for {name}") for name in _STAND_INS})
     import vllm
 
     for name in _OF_VLLM:
