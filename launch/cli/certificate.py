@@ -49,7 +49,7 @@ def verify(context: Context, which: str, digest: str | None, profile: str | None
 @click.argument("of", metavar="[CLUSTER|REPO:TAG|REPO@DIGEST]", required=False)
 @click.pass_obj
 def list_(context: Context, of: str | None) -> None:
-    """List the certificates in the history of a cluster, or of all, or beside an image in a registry. Changes nothing."""
+    """List certificates: of a cluster's history, of all, or beside an image in a registry. Changes nothing."""
     from launch.proof import certificate as certificates
     from launch.proof import keys
 

@@ -194,8 +194,10 @@ def stop(work: Work) -> list[int]:
     """
     with locked(work.store.lock, "stop"):
         journal, past = work.look()
-        recent = [work.generation(number).plan for number in _recent(past)]
-        running = work.engine.groups(work.store.owner(), recent) if past.revisions else set()
+        recent = [work.generation(number) for number in _recent(past)]
+        running = work.engine.groups(work.store.owner(), [it.plan for it in recent]) if past.revisions else set()
+        # Containers without labels are only known by their plans.
+        running |= {it.mark for it in recent if _is_adopted(it.plan) and any(rank.alive for rank in work.ranks(it))}
         stopped = [number for number in past.revisions if work.store.mark(number) in running]
         if not stopped and past.running is None and past.unfinished is None:
             return []
@@ -209,6 +211,10 @@ def stop(work: Work) -> list[int]:
             raise NeedsOperator("interrupted, and some ranks may still run", hint="run `hallmark stop` again") from None
         journal.append(Event.STOPPED, revision, intent.operation)
         return stopped
+
+
+def _is_adopted(plan: GroupPlan) -> bool:
+    return any(rank.container is not None and rank.container.adopted is not None for rank in plan.ranks)
 
 
 def _unchanged(work: Work, past: History, wanted: Wanted) -> Outcome | None:
