@@ -6,6 +6,7 @@ Values of secrets are not carried over: a variable that looks like one becomes a
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from launch.plan import ranks
@@ -62,7 +63,8 @@ class Found:
     def serves(self) -> bool:
         """Whether it runs `vllm serve`, under one of its names."""
         told = self.words
-        program = any(word.rpartition("/")[2] == "vllm" for word in told) and "serve" in told
+        pairs = pairwise(told)
+        program = any(word.rpartition("/")[2] == "vllm" and after == "serve" for word, after in pairs)
         return program or any(word.startswith("vllm.entrypoints.") for word in told)
 
     @property

@@ -144,6 +144,16 @@ def test_a_group_that_was_started_by_hand_is_adopted_certified_replaced_and_brou
         assert proven is not None
         assert (f"{hand.repository}@{proven.digest}", proven.config) == (certified["attached"], hand.id(PLAIN))
 
+    verified = world.done("certificate", "verify", certified["tag"], "--profile", "a")
+    assert (verified["valid"], verified["digest"]) == (True, proven.digest)
+    assert [it["valid"] for it in world.done("certificate", "list", certified["attached"])["certificates"]] == [True]
+    assert world.done("certificate", "show", certified["tag"])["statement"]["subject"] == [
+        {"name": "config", "digest": {"sha256": hand.id(PLAIN).removeprefix("sha256:")}},
+        {"name": hand.repository, "digest": {"sha256": proven.digest.removeprefix("sha256:")}},
+    ]
+    nowhere = world.run("certificate", "show", f"{hand.repository}:nowhere")
+    assert (nowhere.exit, f"there is no image {hand.repository}:nowhere" in nowhere.err) == (2, True)
+
     launched = world.run("launch", "pair", "--image", PATCHED)
     assert (launched.exit, f"this is a trial: {PATCHED}" in launched.err) == (0, True), launched.err
     assert all(set(now).isdisjoint(ids) for now in hand.running())
@@ -161,6 +171,8 @@ def test_a_group_that_was_started_by_hand_is_adopted_certified_replaced_and_brou
         other = there.manifest(hand.id(PATCHED).removeprefix("sha256:")[:12])
         assert other is not None
         there.put_manifest("a-certified", other.kind, other.content)
+    bare = world.run("certificate", "verify", f"{hand.repository}:a-certified")
+    assert (bare.exit, "no certificate is attached to" in bare.err) == (2, True), bare.err
     not_proven = world.run("rollback", "pair", "--to", hand.id(PATCHED))
     assert (not_proven.exit, "revision 2 is not certified" in not_proven.err) == (2, True), not_proven.err
     back = world.run("rollback", "pair", "--to", f"{hand.repository}:a-certified")
