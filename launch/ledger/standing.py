@@ -26,20 +26,24 @@ def standing(work: Work, plan: GroupPlan, hardware: str) -> Standing:
 
     what = f"{plan.subject.reference} ({plan.subject.kind} sha256:{plan.subject.digest})"
     reasons: list[str] = []
+    otherwise: str | None = None
     trusted = keys.trusted()
     for source, content in _envelopes(work, plan, reasons):
         found = verify(content, trusted=trusted, digest=plan.subject.digest, profile=plan.profile, hardware=hardware)
         if not found.valid or found.statement is None:
             reasons.append(f"{source}: {found.reasons[0]}")
             continue
-        named = {entry["name"]: entry["digest"]["sha256"] for entry in found.statement["predicate"]["configuration"]}
+        predicate = found.statement["predicate"]
+        told = f"{source}, tested {predicate['hallmark']['finished']}, key {str(found.keyid)[:16]}"
+        named = {entry["name"]: entry["digest"]["sha256"] for entry in predicate["configuration"]}
         if named.get("argv") == argv_digest(plan):
-            tested = found.statement["predicate"]["hallmark"]["finished"]
-            return Standing(True, f"{what} is certified: {source}, tested {tested}, key {str(found.keyid)[:16]}")
-        reasons.append(f"{source}: it is about other arguments or variables")
-    told = f" ({'; '.join(dict.fromkeys(reasons))})" if reasons else ""
+            return Standing(True, f"{what} is certified: {told}")
+        otherwise = otherwise or told
     later = f"it cannot be rolled back to until `hallmark certify {work.cluster.name}`"
-    return Standing(False, f"this is a trial: {what} is not certified{told}; {later}")
+    if otherwise is not None:
+        return Standing(False, f"this is a trial: {what} is certified, but with other arguments: {otherwise}; {later}")
+    why = f" ({'; '.join(dict.fromkeys(reasons))})" if reasons else ""
+    return Standing(False, f"this is a trial: {what} is not certified{why}; {later}")
 
 
 def _envelopes(work: Work, plan: GroupPlan, reasons: list[str]) -> Iterator[tuple[str, bytes]]:

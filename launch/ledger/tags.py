@@ -3,6 +3,7 @@
 A tag can be moved by anybody who may push; a certificate cannot. So the two are compared, and the certificate wins.
 """
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from launch.nodes.image import resolve
 from recipe.errors import HallmarkError
 from recipe.image.plan import REPOSITORY
 from recipe.image.reference import certified_tag, remote
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,12 @@ def moved(work: Work, past: History, profile: str) -> list[str]:
 
 
 def _whole(work: Work, text: str) -> str:
-    """A bare tag is one of the cluster's registry, or of the images that are built here."""
+    """A bare tag or manifest's digest is one of the cluster's registry, or a tag of the images that are built here."""
+    registry = registry_of(work.cluster)
+    if registry is not None and _DIGEST.fullmatch(text):
+        return registry.at(text)
     if ":" in text or "/" in text or "@" in text:
         return text
-    registry = registry_of(work.cluster)
     return f"{registry.repository if registry else REPOSITORY}:{text}"
 
 

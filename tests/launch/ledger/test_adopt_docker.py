@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from launch.ledger.launch import want
+from launch.ledger.standing import standing
+from launch.ledger.work import work
 from launch.nodes import ssh
 from launch.nodes.image import staged
 from launch.plan.place import Place
@@ -151,21 +154,26 @@ def test_a_group_that_was_started_by_hand_is_adopted_certified_replaced_and_brou
         {"name": "config", "digest": {"sha256": hand.id(PLAIN).removeprefix("sha256:")}},
         {"name": hand.repository, "digest": {"sha256": proven.digest.removeprefix("sha256:")}},
     ]
+    opened = work(world.home, "pair", print)
+    wanted = want(opened, None, None, certified["tag"])
+    said = standing(opened, wanted.plan, "here").said
+    assert f"is certified, but with other arguments: a certificate beside {certified['attached']}, tested" in said
     nowhere = world.run("certificate", "show", f"{hand.repository}:nowhere")
     assert (nowhere.exit, f"there is no image {hand.repository}:nowhere" in nowhere.err) == (2, True)
+
+    refused = world.run("launch", "pair", "--image", COLLAPSED)
+    assert (refused.exit, "revision 1 is back and answers" in refused.err) == (2, True), refused.err
+    assert hand.running() == [[ids[0]], [ids[1]]]
 
     launched = world.run("launch", "pair", "--image", PATCHED)
     assert (launched.exit, f"this is a trial: {PATCHED}" in launched.err) == (0, True), launched.err
     assert all(set(now).isdisjoint(ids) for now in hand.running())
     assert hand.inspect(1, hand.running()[1][0])["Image"] == hand.id(PATCHED)
     ours = world.run("adopt", "pair")
-    assert (ours.exit, "revision 2 of this cluster runs — `hallmark stop pair` first" in ours.err) == (2, True)
+    assert (ours.exit, "revision 3 of this cluster runs — `hallmark stop pair` first" in ours.err) == (2, True)
     # The second node got it by digest from the registry, through the connection.
     digests = json.loads(hand.nodes.engines[1].docker("image", "inspect", hand.id(PATCHED)).stdout)[0]["RepoDigests"]
     assert [it.partition("/")[2].partition("@")[0] for it in digests] == [hand.repository.partition("/")[2]]
-
-    refused = world.run("launch", "pair", "--image", COLLAPSED)
-    assert (refused.exit, "revision 2 is back and answers" in refused.err) == (2, True), refused.err
 
     with Repository(repository(hand.repository, None)) as there:
         other = there.manifest(hand.id(PATCHED).removeprefix("sha256:")[:12])
@@ -173,8 +181,10 @@ def test_a_group_that_was_started_by_hand_is_adopted_certified_replaced_and_brou
         there.put_manifest("a-certified", other.kind, other.content)
     bare = world.run("certificate", "verify", f"{hand.repository}:a-certified")
     assert (bare.exit, "no certificate is attached to" in bare.err) == (2, True), bare.err
-    not_proven = world.run("rollback", "pair", "--to", hand.id(PATCHED))
-    assert (not_proven.exit, "revision 2 is not certified" in not_proven.err) == (2, True), not_proven.err
+    for named in (hand.id(PATCHED), other.digest, f"{hand.repository}@{other.digest}"):
+        not_proven = world.run("rollback", "pair", "--to", named)
+        assert (not_proven.exit, "revision 3" in not_proven.err) == (2, True), not_proven.err
+        assert "is not certified — only what was proven can be restored" in not_proven.err
     back = world.run("rollback", "pair", "--to", f"{hand.repository}:a-certified")
     assert back.exit == 0, back.err
     assert (
@@ -184,8 +194,8 @@ def test_a_group_that_was_started_by_hand_is_adopted_certified_replaced_and_brou
     assert world.done("history", "pair")["revisions"][-1]["restores"] == 1
     assert [it["state"] for it in world.done("history", "pair")["revisions"]] == [
         "adopted",
-        "committed",
         "restored",
+        "committed",
         "committed",
     ]
 

@@ -1,5 +1,8 @@
 """Tags and trials on a cluster of processes: what was certified under a tag, and what a launch says of the proof."""
 
+from launch.ledger.launch import want
+from launch.ledger.standing import standing
+from launch.ledger.work import work
 from tests.standin.world import World
 
 
@@ -12,6 +15,11 @@ def test_a_launch_says_whether_it_is_a_trial_and_a_certified_tag_is_what_was_cer
     again = world.done("launch", "pair")
     assert (again["changed"], again["trial"]) == (False, False)
     assert "is certified: certificate " in again["notes"][0]
+    world.profile("a", env={"OTHER": "1"})
+    opened = work(world.home, "pair", print)
+    said = standing(opened, want(opened, None, None).plan, "here").said
+    assert "is certified, but with other arguments: certificate " in said
+    world.profile("a")
     world.done("launch", "pair", "--profile", "c")
     for tag in ("c-certified", "nowhere", "registry.example/x@sha256:12"):
         refused = world.run("rollback", "pair", "--to", tag)
