@@ -141,7 +141,7 @@ def test_a_group_started_by_hand_is_certified_replaced_and_the_only_one_that_com
         assert (adopted["revision"], adopted["digest"]) == (1, first["config_digest"])
         assert any("/root/.cache/vllm is nothing" in line for line in adopted["differences"])
         certified = two.done("certify", name)
-        assert certified["digest"] == f"sha256:{first['config_digest'].removeprefix('sha256:')}"
+        assert certified["digest"] == first["config_digest"]
         assert certified["attached"] == f"{two.repository}@{first['manifest_digest']}"
         assert two.done("certificate", "verify", certified["tag"])["valid"]
 
@@ -183,4 +183,4 @@ def test_a_group_started_by_hand_is_certified_replaced_and_the_only_one_that_com
         assert two.containers() == [[], ["hallmark-stranger"]]
     finally:
         for place, names in ((0, ["by-hand-0"]), (1, ["by-hand-1", "hallmark-stranger"])):
-            two.nodes.engines[place].docker("rm", "--force", *names)
+            two.nodes.engines[place].docker("rm", "--force", *names, check=False)
