@@ -35,6 +35,7 @@ class ByHand:
     world: World
     nodes: Group
     repository: str
+    settings: dict[str, Any]
 
     def start(self, rank: int, *more: str, image: str = PLAIN, name: str = "by-hand") -> str:
         """Run a rank as a person would; gives the container's id."""
@@ -102,10 +103,11 @@ def hand(
     ]
     where = f"{store.address}/team/{tmp_path.name.replace('_', '-')}".lower()
     paths = {"state": str(world.node), "models": str(world.models)}
-    world.cluster(engine="docker", nodes=listed, paths=paths, registry=where)
+    settings: dict[str, Any] = {"engine": "docker", "nodes": listed, "paths": paths, "registry": where}
+    world.cluster(**settings)
     world.profile("a", gates={"trial": ["answers", "acceptance"], "certify": ["answers", "acceptance", "patchset"]})
     ssh._sockets.cache_clear()
-    yield ByHand(world, nodes, where)
+    yield ByHand(world, nodes, where, settings)
     for engine in nodes.engines:
         if left := engine.docker("ps", "--all", "--quiet").stdout.split():
             engine.docker("rm", "--force", *left)
@@ -154,7 +156,9 @@ def test_a_group_that_was_started_by_hand_is_adopted_certified_replaced_and_brou
         {"name": "config", "digest": {"sha256": hand.id(PLAIN).removeprefix("sha256:")}},
         {"name": hand.repository, "digest": {"sha256": proven.digest.removeprefix("sha256:")}},
     ]
-    opened = work(world.home, "pair", print)
+    # Another cluster has no history of it, and other arguments.
+    world.cluster("other", **hand.settings)
+    opened = work(world.home, "other", print)
     wanted = want(opened, None, None, certified["tag"])
     said = standing(opened, wanted.plan, "here").said
     assert f"is certified, but with other arguments: a certificate beside {certified['attached']}, tested" in said
