@@ -28,6 +28,7 @@ COMMANDS = {
     "status": ("group", "status", "what runs, on all ranks"),
     "logs": ("group", "logs", "the log of every rank"),
     "stop": ("group", "stop", "stop all ranks of a cluster"),
+    "adopt": ("adopt", "adopt", "record a group that was started by hand, so that there is something to go back to"),
     "certify": ("group", "certify", "run the full gates on the running group and sign the result"),
     "rollback": ("group", "rollback", "launch an earlier certified revision"),
     "bench": ("bench", "bench", "throughput, latency and acceptance of a cluster or an address"),
