@@ -26,13 +26,18 @@ from recipe.errors import ConfigError, HallmarkError, Problem
 _SAYS_NOTHING = re.compile(r"\W*|\W*(todo|tbd|fixme|xxx|none|unknown)\b.*", re.IGNORECASE)
 
 
-def problems(patches: Sequence[Patch], record: Record, listed: Sequence[Release]) -> list[Problem]:
-    """Everything that is wrong with these patches, in the order of the series."""
+def problems(
+    patches: Sequence[Patch], record: Record, listed: Sequence[Release], nightlies: Sequence[str] = ()
+) -> list[Problem]:
+    """Everything that is wrong with these patches, in the order of the series.
+
+    `nightlies` are versions that ranges may name without an audit; a patch for one of them is still needed.
+    """
     found: list[Problem] = []
     for patch in patches:
         found += _undocumented(patch)
-        found += _ranges(patch, listed)
-        found += _audited(patch, record, listed)
+        found += _ranges(patch, [*nightlies, *(release.version for release in listed)])
+        found += _audited(patch, record, listed, any(active(patch, version) for version in nightlies))
     return [*found, *_together(patches, record)]
 
 
@@ -53,8 +58,7 @@ def _undocumented(patch: Patch) -> Iterator[Problem]:
         )
 
 
-def _ranges(patch: Patch, listed: Sequence[Release]) -> Iterator[Problem]:
-    versions = [release.version for release in listed]
+def _ranges(patch: Patch, versions: Sequence[str]) -> Iterator[Problem]:
     end = _range(patch.value.remove_when)
     for index, edit in enumerate(patch.value.edits):
         loc = ("edits", index, "when")
@@ -75,7 +79,7 @@ def _range(text: str) -> SpecifierSet | None:
         return None
 
 
-def _audited(patch: Patch, record: Record, listed: Sequence[Release]) -> Iterator[Problem]:
+def _audited(patch: Patch, record: Record, listed: Sequence[Release], nightly: bool) -> Iterator[Problem]:
     id = patch.value.id
     missing = [release.name for release in listed if id not in record.states.get(release.name, {})]
     if missing or record.patches.get(id) != records.digest(patch):
@@ -87,7 +91,8 @@ def _audited(patch: Patch, record: Record, listed: Sequence[Release]) -> Iterato
         if state not in (PENDING, UPSTREAMED, NOT_APPLICABLE):
             hint = f"hallmark audit --vllm {name} says why"
             yield _problem(patch, ("edits",), f"{state} on {name}, which its ranges name", hint)
-    if patch.value.class_ == "temporary" and UPSTREAMED in states.values() and PENDING not in states.values():
+    needed = nightly or PENDING in states.values()
+    if patch.value.class_ == "temporary" and UPSTREAMED in states.values() and not needed:
         hint = "remove the patch, or make it an expectation"
         yield _problem(patch, ("class",), "there is no release left that lacks the fix", hint)
     for release in listed:
@@ -138,7 +143,7 @@ def _problem(patch: Patch, loc: Loc, message: str, hint: str) -> Problem:
 def main() -> int:
     """Lint the shipped catalogue; prints a line for each problem. Returns the exit status."""
     try:
-        found = problems(catalogue.catalogue(), records.load(), releases.known())
+        found = problems(catalogue.catalogue(), records.load(), releases.known(), releases.nightlies())
         found += [Problem(line, shown(relock.path()), "make relock") for line in relock.stale(CHECKOUT)]
         if found:
             raise ConfigError(found)

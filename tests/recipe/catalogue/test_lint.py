@@ -7,6 +7,7 @@ difference.
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -22,7 +23,7 @@ from tests.recipe.catalogue.sources import Memory
 CASES = sorted((CHECKOUT / "tests/cases/lint").glob("*.yaml"))
 
 
-def linted(case: dict[str, dict[str, str]], folder: Path) -> list[str]:
+def linted(case: dict[str, Any], folder: Path) -> list[str]:
     for id, text in case["patches"].items():
         (folder / f"{id}.yaml").write_text(text, encoding="utf-8")
     patches = [load_patch(Path(f"{id}.yaml")) for id in case["patches"]]
@@ -32,7 +33,7 @@ def linted(case: dict[str, dict[str, str]], folder: Path) -> list[str]:
         for version, text in case["releases"].items()
     ]
     audited = record.make(patches, columns, listed)
-    return [str(problem) for problem in lint.problems(patches, audited, listed)]
+    return [str(problem) for problem in lint.problems(patches, audited, listed, case.get("nightlies", []))]
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
