@@ -3,10 +3,13 @@
 The engine is the one that patches images: its plan decides, nothing is done again here.
 """
 
+import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 from recipe.applier.manifest import Manifest
@@ -21,6 +24,22 @@ from scripts.figures.sites import Site
 PAIRS = (("0.27.1", "0.33.0"), ("0.32.0", "0.33.0"))
 COUNT, SEED = 1000, 20261201
 ENGINE = "Hallmark"
+
+_METHOD = """\
+Random calls with a keyword argument, in files that both releases have and that differ; the change adds one more
+keyword to the call. It is written for the old release and replayed on the new one. For the engine it is the plainest
+edit that names only this call in the old release: function and callee, else arguments too, else the call or its
+statement as a whole. The tree of the result is judged. *There*: the new release still has a call of that callee in
+that function. *Certainly wrong*: the keyword stands in another function or in a call of something else (*elsewhere*);
+in another call of the same callee although the very call is there too (*sibling*); the site is gone and something was
+changed all the same (*gone*); or the result is no Python (*broken*).
+
+Caveats: function and callee are what the judge goes by and also what the engine looks for, so that its zero is partly
+by construction (the rule about siblings is not). A change in the place of a function that was renamed counts as
+wrong, though a person might want it there. Random calls are not a sample of real patches."""
+
+# way → how many sites by (still there, verdict)
+Tallies = dict[str, Counter[tuple[bool, str]]]
 
 
 @dataclass(frozen=True)
@@ -53,14 +72,18 @@ class Study:
 
 
 def measure(pair: tuple[str, str], count: int = COUNT, seed: int = SEED) -> Study:
-    """Replay `count` sites of the first release on the second. Errors: as fetching a release."""
+    """Replay `count` sites of the first release on the second, on all cores. Errors: as fetching a release."""
     old, new = (released.sources(releases.find(name)) for name in pair)
-    return replay(sites.sample(old, new, count, seed), old, new)
+    chosen = sites.sample(old, new, count, seed)
+    workers = os.cpu_count() or 1
+    with ProcessPoolExecutor(workers) as pool:
+        parts = pool.map(replay, [chosen[start::workers] for start in range(workers)], repeat(new))
+        return study(pair, chosen, sum_tallies(parts))
 
 
-def replay(chosen: list[Site], old: Sources, new: Sources) -> Study:
+def replay(chosen: Sequence[Site], new: Sources) -> Tallies:
     """Carry every site to the new release in every way, and judge each result."""
-    tallies: dict[str, Counter[tuple[bool, str]]] = {}
+    tallies: Tallies = {}
     with tempfile.TemporaryDirectory() as folder:
         tools = Tools(Path(folder))
         ways: dict[str, Way] = {
@@ -75,32 +98,38 @@ def replay(chosen: list[Site], old: Sources, new: Sources) -> Study:
             data = new.read(site.file) or b""
             before = sites.calls(data)
             there = bool(sites.targets(site, before))
+            verdicts: dict[bytes | None, str] = {}
             for name, way in ways.items():
-                verdict = sites.judge(site, before, way(site, data))
-                tallies.setdefault(name, Counter())[there, verdict] += 1
+                # Most ways come to the same bytes.
+                if (after := way(site, data)) not in verdicts:
+                    verdicts[after] = sites.judge(site, before, after)
+                tallies.setdefault(name, Counter())[there, verdicts[after]] += 1
+    return tallies
+
+
+def sum_tallies(parts: Iterable[Tallies]) -> Tallies:
+    """The tallies of all sites from those of some."""
+    found: Tallies = {}
+    for part in parts:
+        for name, tally in part.items():
+            found.setdefault(name, Counter()).update(tally)
+    return found
+
+
+def study(pair: tuple[str, str], chosen: Sequence[Site], tallies: Tallies) -> Study:
+    """What the tallies say of one pair of releases."""
     rows = tuple(_row(name, tally) for name, tally in tallies.items())
-    return Study(old.version, new.version, len(chosen), sum(site.spec is None for site in chosen), rows)
+    return Study(*pair, len(chosen), sum(site.spec is None for site in chosen), rows)
 
 
 def lines(studies: Iterable[Study]) -> list[str]:
     """The section of the page."""
-    found = [
-        "Random calls with a keyword argument, in files that both releases have and that differ; the change adds one",
-        "more keyword to the call. Written for the old release, replayed on the new one, judged by the tree of the",
-        "result. *There*: the new release still has a call of that callee in that function. *Certainly wrong*: the",
-        "keyword stands in another function or in a call of something else (*elsewhere*); in another call of the same",
-        "callee although the very call is there too (*sibling*); the site is gone and something was changed all the",
-        "same (*gone*); or the result is no Python (*broken*).",
-        "",
-        "Caveats: function and callee are what the judge goes by and also what the engine looks for, so that its zero",
-        "is partly by construction (the rule about siblings is not). A change in the place of a function that was",
-        "renamed counts as wrong, though a person might want it there. Random calls are not a sample of real patches.",
-        "",
-    ]
+    found = [_METHOD]
     for study in studies:
         found += [
-            f"vLLM {study.old} → {study.new}: {study.sites} sites, {study.rows[0].there} there;"
-            f" for {study.unwritable} no edit of the engine can name the call.",
+            "",
+            f"vLLM {study.old} → {study.new}: {study.sites} sites (seed {SEED}), {study.rows[0].there} there. For"
+            f" {study.unwritable} the operations cannot name the one call; they count as refused.",
             "",
             "| way | found of those there | certainly wrong | elsewhere | sibling | gone | broken | refused |",
             "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -109,7 +138,6 @@ def lines(studies: Iterable[Study]) -> list[str]:
             kinds = f"{row.elsewhere} | {row.sibling} | {row.gone} | {row.broken}"
             share = f"{100 * row.found / row.there:.1f} % ({row.found})"
             found.append(f"| {row.way} | {share} | {row.wrong} | {kinds} | {row.refused} |")
-        found.append("")
     return found
 
 

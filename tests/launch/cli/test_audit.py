@@ -27,6 +27,7 @@ def patches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for id, name in (("one", "x"), ("two", "y")):
         edit = f"{{op: replace, file: vllm/a.py, when: '>=0.33,<0.34', in: f, old: {name} = 1, new: {name} = 2}}"
         patch(folder, id, f"  - {edit}\n")
+    (folder / "baselines" / "vllm-0.33.0.json").write_text('{"vllm/a.py": "0"}', encoding="utf-8")
     monkeypatch.setattr(catalogue, "PATCHES", folder)
     return folder
 
@@ -59,7 +60,7 @@ def test_a_release_that_no_patch_has_seen_gives_the_work_list_of_the_upgrade(pat
         "0.34.0:",
         "  one: upstreamed: end its range here, or see its remove-when",
         "  outside its range, would drift: two: vllm/a.py: f: drift:anchor: no statement of f equals 'y = 1'"
-        " — nearest: vllm/a.py:3: f: y = 3; last applied on 0.33.0",
+        " — nearest: vllm/a.py:3: f: y = 3 (last fitted 0.33.0)",
     ]
     done = run("--wheel", wheel(tmp_path, "0.35.0", OLD))
     assert "  two: outside its range, applies as on 0.33.0: widen `when` after reading" in done.stdout
