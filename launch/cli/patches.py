@@ -11,6 +11,7 @@ from recipe.applier.plan import plan as decide
 from recipe.applier.tree import Tree
 from recipe.catalogue import target
 from recipe.catalogue.compile import compile_profile
+from recipe.config.check import support_findings
 from recipe.config.load import load_hardware, load_profile
 from recipe.errors import Exit, HallmarkError, Mismatch, Problem
 
@@ -21,12 +22,13 @@ from recipe.errors import Exit, HallmarkError, Mismatch, Problem
 @click.option("--wheel", "file", type=Path, help="a wheel of vLLM")
 @click.option("--vllm", "version", help="a release, fetched when it is not in the cache (default: the profile's)")
 @click.option("--diff", is_flag=True, help="print the changes as a unified diff")
-@click.option("--check", is_flag=True, help="exit 2 when a patch drifts")
+@click.option("--check", is_flag=True, help="exit 2 when a patch drifts, or the release cannot run the profile")
 @click.pass_obj
 def plan(
     context: Context, profile: str, folder: Path | None, file: Path | None, version: str | None, diff: bool, check: bool
 ) -> int:
-    """Say what state every patch of PROFILE has against sources. Changes nothing; may be repeated."""
+    """Say what state every patch of PROFILE has against sources, and what is known about that release on the
+    profile's hardware. Changes nothing; may be repeated."""
     loaded = load_profile(context.home, profile)
     if sum(option is not None for option in (folder, file, version)) > 1:
         raise HallmarkError("--target, --wheel and --vllm exclude each other", hint="give one of them")
@@ -37,6 +39,9 @@ def plan(
             context.say(f"warning: {left}")
         planned = decide(sources, compile_profile(loaded, target.release(sources)))
     problems = states.refusal(planned.problems())
+    findings = support_findings(context.home, loaded, target.release(sources))
+    for finding in findings:
+        context.say(f"{finding.severity}: {finding}")
 
     def text() -> str:
         if diff:
@@ -47,13 +52,15 @@ def plan(
             return unified(planned).rstrip("\n")
         return "\n".join(_states(loaded.name, planned, problems))
 
-    document = {"profile": loaded.name, **planned.to_json()}
+    document = {"profile": loaded.name, **planned.to_json(), "notes": _notes(planned)}
+    document["findings"] = [{"severity": finding.severity, "message": str(finding)} for finding in findings]
     if diff and context.json:
         from recipe.catalogue.diff import unified
 
         document["diff"] = unified(planned)
     context.emit(document, text)
-    return int(Exit.NOT_DONE if check and problems else Exit.OK)
+    refused = bool(problems) or any(finding.severity == "error" for finding in findings)
+    return int(Exit.NOT_DONE if check and refused else Exit.OK)
 
 
 @click.command()
@@ -109,13 +116,19 @@ def verify(context: Context, folder: Path, imports: bool) -> None:
 
 
 @click.command()
+@click.option("--check", is_flag=True, help="write nothing; exit 4 when a file is not what the wheels give")
 @click.pass_obj
-def relock(context: Context) -> None:
-    """Write the sha256 of every patched file, as released, for the releases that the profiles use."""
+def relock(context: Context, check: bool) -> None:
+    """Write the sha256 of every patched file before and after, for every listed release. May be repeated."""
     from recipe.catalogue.relock import relock as harvest
 
-    written = harvest(context.home, context.say)
-    context.emit({"written": written}, lambda: "\n".join(written) or "nothing to do: the baselines are up to date")
+    changed = harvest(context.home, context.say, check=check)
+    if check and changed:
+        error = Mismatch("")
+        error.problems = tuple(Problem("is stale", file, "run hallmark relock") for file in changed)
+        raise error
+    done = "nothing to do: baselines and patches.lock are up to date"
+    context.emit({"written": changed}, lambda: "\n".join(changed) or done)
 
 
 class _Wrong(Mismatch):
@@ -124,8 +137,19 @@ class _Wrong(Mismatch):
         self.problems = tuple(Problem(reason) for reason in reasons)
 
 
+def _notes(planned: states.Plan) -> dict[str, str]:
+    """What the patches that are or would be applied do not do, by patch."""
+    noted = {patch["id"]: patch["note"] for patch in planned.patchset.patches if "note" in patch}
+    working = [patch.id for patch in planned.patches if patch.state in (states.PENDING, states.APPLIED)]
+    return {id: noted[id] for id in working if id in noted}
+
+
 def _states(profile: str, planned: states.Plan, problems: list[str]) -> list[str]:
     width = max((len(patch.id) for patch in planned.patches), default=0)
     lines = [f"{profile} on vLLM {planned.patchset.vllm}, patch set {planned.patchset.sha256[:8]}"]
-    lines += [f"  {patch.id:{width}}  {patch.state}" for patch in planned.patches]
+    noted = _notes(planned)
+    for patch in planned.patches:
+        lines.append(f"  {patch.id:{width}}  {patch.state}")
+        if patch.id in noted:
+            lines.append(f"  {'':{width}}  note: {noted[patch.id]}")
     return lines + [f"  {line}" for line in problems]

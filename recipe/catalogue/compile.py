@@ -166,6 +166,7 @@ def _compile(patch: Patch, required: bool, version: str) -> dict[str, object]:
         "class": value.class_,
         "required": required,
         "independent": value.independent,
+        **({"note": value.note} if value.note else {}),
         "edits": edits,
     }
 

@@ -195,7 +195,10 @@ class Upstream(_Model):
 
 
 class PatchFile(_Model):
-    """One fix, with its reason, upstream link, removal condition and edits."""
+    """One fix, with its reason, upstream link, removal condition and edits.
+
+    `note` is for whoever applies it: what it does not do, in one line that `plan` shows.
+    """
 
     id: str = Field(pattern="^[a-z0-9][a-z0-9-]*$")
     title: str
@@ -204,5 +207,6 @@ class PatchFile(_Model):
     upstream: Upstream
     remove_when: str
     independent: bool = False
+    note: str | None = None
     edits: list[Edit] = Field(min_length=1)
     proof: str | None = None

@@ -28,6 +28,9 @@ class Releases(Model):
     """All of configs/releases.yaml."""
 
     source: Text = Field(description="where the sha256 of the wheels are from")
+    nightlies: tuple[VersionText, ...] = Field(
+        (), description="versions that patches may be for although no index has their wheels any more"
+    )
     releases: tuple[Row, ...]
 
 
@@ -53,12 +56,21 @@ def name(distribution: str, version: str) -> str:
 @cache
 def known() -> tuple[Release, ...]:
     """All listed releases: those of `vllm` first, old before new. Errors: ConfigError with every mistake."""
-    rows = source.load(FILE).validate(Releases).releases
+    rows = _listed().releases
     return tuple(
         sorted(
             Release((row.distribution, Version(row.version)), row.version, row.distribution, row.sha256) for row in rows
         )
     )
+
+
+def nightlies() -> tuple[str, ...]:
+    """Versions without a wheel to audit that ranges may still name. Errors: ConfigError with every mistake."""
+    return _listed().nightlies
+
+
+def _listed() -> Releases:
+    return source.load(FILE).validate(Releases)
 
 
 def find(name: str) -> Release:

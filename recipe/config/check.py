@@ -60,6 +60,13 @@ def check_cluster(home: Path, name_or_path: str, profile: str | None = None) -> 
     return Checked(checked.profile, checked.hardware, _or_raise(findings), cluster)
 
 
+def support_findings(home: Path, profile: Loaded[Profile], release: str) -> tuple[Finding, ...]:
+    """What support rows say about a profile, were it on this release."""
+    hardware = load_hardware(home, profile.value.hardware, where=profile.document.where(("hardware",))).value
+    moved = replace(profile, value=profile.value.model_copy(update={"vllm": release}))
+    return tuple(support_rules(moved, hardware, load_support(home).value))
+
+
 def _profile(home: Path, profile: Loaded[Profile]) -> tuple[CheckedProfile, list[Finding]]:
     where = profile.document.where(("hardware",))
     hardware = load_hardware(home, profile.value.hardware, where=where)

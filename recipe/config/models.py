@@ -202,7 +202,9 @@ class Cluster(Model):
     nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = Field(description="the machines, head first")
     paths: Paths = Field(default_factory=lambda: Paths.model_validate({}))
     ports: Ports = Field(default_factory=lambda: Ports.model_validate({}))
-    registry: Text | None = Field(None, description="the registry's repository prefix, when the nodes use one")
+    registry: Text | None = Field(
+        None, description="the repository (HOST/PATH) from which nodes pull and where certificates are attached"
+    )
 
 
 class Hardware(Model):
@@ -226,7 +228,9 @@ class SupportRow(Model):
     releases: Annotated[tuple[Releases, ...], Field(min_length=1)] = Field(
         description='ranges of vLLM releases, of which one must match: [">=0.24,<0.25"]'
     )
-    capability: Text | None = Field(None, description='a compute capability, or its major part: "12"')
+    capability: Text | Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+        None, description='a compute capability, or its major part: "12"; or a list, of which one must match'
+    )
     model: Text | None = Field(None, description="part of the model's name, in any case")
     flags: dict[str, Any] = Field(default_factory=dict, description="serve flags with the value that matters")
     draft: dict[str, Any] = Field(default_factory=dict, description="speculative settings with the value that matters")
@@ -240,6 +244,11 @@ class SupportRow(Model):
     why: Text = Field(description="the fault, in one line")
     hint: Text | None = Field(None, description="what to write instead")
     source: Text = Field(description="where this is known from")
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """Compute capabilities of which one must match; none when all do."""
+        return (self.capability,) if isinstance(self.capability, str) else self.capability or ()
 
     def covers(self, release: str) -> bool:
         """Whether one of the ranges has the release; nightlies count."""

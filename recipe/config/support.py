@@ -44,7 +44,7 @@ def _concerns(row: SupportRow, profile: Profile, hardware: Hardware) -> bool:
     tokens = draft.get("num_speculative_tokens")
     patches = (*profile.patches.required, *profile.patches.optional)
     return (
-        (row.capability is None or f"{hardware.capability}.".startswith(f"{row.capability}."))
+        (not row.capabilities or any(f"{hardware.capability}.".startswith(f"{part}.") for part in row.capabilities))
         and (row.model is None or row.model.lower() in profile.model.lower())
         and all(_same(profile.serve.get(flag), value) for flag, value in row.flags.items())
         and all(_same(draft.get(key), value) for key, value in row.draft.items())

@@ -5,6 +5,7 @@ from recipe.catalogue.compile import catalogue
 from recipe.catalogue.model import Edit, Overlay, PatchFile, Upstream
 from recipe.config.load import list_profiles
 from recipe.config.paths import CHECKOUT
+from scripts.pages import notes
 from scripts.pages.text import generated, table, thread
 
 _INTRO = """\
@@ -37,6 +38,7 @@ def page() -> str:
         table(("patch", "class", "releases", "profiles"), rows),
         _matrix([patch.id for patch in found]),
         *(_section(patch) for patch in found),
+        notes.sections(),
     ]
     return "\n".join(parts)
 
@@ -55,8 +57,9 @@ def _matrix(ids: list[str]) -> str:
 
 def _section(patch: PatchFile) -> str:
     edits = table(("file", "where", "edit"), ((f"`{e.file}`", _where(e), e.op) for e in patch.edits))
+    note = f"Note: {patch.note}.\n\n" if patch.note else ""
     return (
-        f"## {patch.id}\n\n{patch.title}.\n\n{patch.why}\n\n"
+        f"## {patch.id}\n\n{patch.title}.\n\n{patch.why}\n\n{note}"
         f"Upstream: {_upstream(patch.upstream)}. Remove when: {patch.remove_when}.\n\n{edits}"
     )
 

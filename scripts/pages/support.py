@@ -1,5 +1,7 @@
 """docs/support.md: releases × hardware × feature."""
 
+from typing import Any
+
 from recipe.config.load import load_support
 from recipe.config.models import SupportRow
 from recipe.config.paths import CHECKOUT
@@ -21,13 +23,19 @@ def page() -> str:
 
 
 def _when(row: SupportRow) -> str:
-    parts = [f"compute capability {row.capability}" if row.capability else "", f"{row.model}" if row.model else ""]
-    parts += [f"`{name}: {value}`" for name, value in {**row.flags, **row.draft}.items()]
+    parts = [f"compute capability {' or '.join(row.capabilities)}" if row.capabilities else "", row.model or ""]
+    parts += [_setting(name, value) for name, value in {**row.flags, **row.draft}.items()]
     parts += [f"extra `{row.extra}`" if row.extra else ""]
     parts += [f"fewer than {row.draft_tokens_below} draft tokens" if row.draft_tokens_below else ""]
     parts += [f"unless `{row.unless_env}` is set" if row.unless_env else ""]
     parts += [f"unless `{row.unless_patch}` is applied" if row.unless_patch else ""]
     return ", ".join(part for part in parts if part) or "always"
+
+
+def _setting(name: str, value: Any) -> str:
+    values = value if isinstance(value, list) else [value]
+    written = [f"`{name}: {one}`" for one in values if one is not None]
+    return " or ".join([*written, *([f"no `{name}`"] if None in values else [])])
 
 
 def _what(row: SupportRow) -> str:

@@ -6,7 +6,6 @@ hard-linked copy in a folder of the session.
 
 import os
 import shutil
-import zipfile
 from pathlib import Path
 
 from recipe.applier import commit
@@ -16,7 +15,8 @@ from recipe.applier.plan import plan
 from recipe.applier.states import refusal
 from recipe.applier.tree import Tree, record_row, replace_rows
 from recipe.catalogue import compile as catalogue
-from recipe.catalogue.wheels import wheel
+from recipe.catalogue import releases
+from recipe.catalogue.released import sources
 from recipe.config import paths
 
 # The nightlies between 0.23.0 and 0.25.0 had DSpark and lacked both arguments of the cache specs. No wheel of one is
@@ -34,7 +34,7 @@ _IMPORTED = "    get_kv_quant_mode,\n"
 
 def released(version: str) -> Path:
     """The unpacked release, made when it is not in the cache. Not to be changed."""
-    folder = paths.cache() / "sources" / f"vllm-{version}"
+    folder = paths.cache() / "trees" / f"vllm-{version}"
     if not folder.is_dir():
         fresh = folder.with_name(f".{folder.name}.{os.getpid()}")
         _nightly(fresh) if version == NIGHTLY else _unpack(version, fresh)
@@ -65,10 +65,13 @@ def everything(version: str) -> PatchSet:
 
 
 def _unpack(version: str, folder: Path) -> None:
-    with zipfile.ZipFile(wheel(version).path) as archive:
-        archive.extractall(
-            folder, [name for name in archive.namelist() if name.endswith(".py") or ".dist-info/" in name]
-        )
+    release = sources(releases.find(version))
+    for file in release.files():
+        if file.endswith(".py") or ".dist-info/" in file:
+            data = release.read(file)
+            assert data is not None
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_bytes(data)
 
 
 def _nightly(folder: Path) -> None:

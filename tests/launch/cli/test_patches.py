@@ -149,7 +149,9 @@ def test_documents_have_the_keys_of_the_contract(hallmark: Hallmark, tmp_path: P
             "nearest": None,
         },
     ]
-    tiny = document["patches"]["tiny"]
+    patches = document["patches"]
+    assert isinstance(patches, dict)
+    tiny = patches["tiny"]
     assert tiny["state"] == "pending"
     assert [{key: edit[key] for key in edits[0]} for edit in tiny["edits"]] == edits
     document = hallmark("--json", "apply", "tiny", "--target", site).document
@@ -337,3 +339,39 @@ def test_a_patched_module_that_does_not_import_is_a_mismatch(hallmark: Hallmark,
     wrong = hallmark("verify", "--target", environment, "--imports")
     assert wrong.status == 4
     assert "vllm/new.py: does not import: ModuleNotFoundError: No module named 'nothing_of_that_name'" in wrong.err
+
+
+def test_plan_shows_what_a_patch_does_not_do_where_it_would_work(
+    hallmark: Hallmark, home: Path, tmp_path: Path
+) -> None:
+    patch = home / "configs/profiles/tiny-patch/tiny.yaml"
+    patch.write_text(PATCH.replace("edits:", "note: it makes nothing smaller\nedits:"), encoding="utf-8")
+    site = install(tmp_path / "site")
+    planned = hallmark("plan", "tiny", "--target", site)
+    assert "      note: it makes nothing smaller\n" in planned.out
+    assert hallmark("plan", "tiny", "--target", site, "--json").document["notes"] == {
+        "tiny": "it makes nothing smaller"
+    }
+    other = install(tmp_path / "other", source=b"def build(**k):\n    return k\n")
+    assert "note:" not in hallmark("plan", "tiny", "--target", other).out
+
+
+def test_plan_says_what_is_known_about_the_release_on_the_hardware(
+    hallmark: Hallmark, home: Path, tmp_path: Path
+) -> None:
+    profile = home / "configs/profiles/tiny.yaml"
+    text = profile.read_text(encoding="utf-8").replace("hardware: cpu", "hardware: h200")
+    profile.write_text(text.replace("model: tiny-cycle", "model: DeepSeek-V4-Flash"), encoding="utf-8")
+    site = install(tmp_path / "site", version="0.26.0")
+    planned = hallmark("plan", "tiny", "--target", site, "--check")
+    assert planned.status == 0
+    assert "gets VLLM_USE_BREAKABLE_CUDAGRAPH=0" in planned.err
+    assert "[vllm-project/vllm#49922" in planned.err
+    text = profile.read_text(encoding="utf-8").replace("dtype: float32", "kv-cache-dtype: nvfp4")
+    profile.write_text(text, encoding="utf-8")
+    refused = hallmark("plan", "tiny", "--target", site, "--check", "--json")
+    assert refused.status == 2
+    findings = refused.document["findings"]
+    assert isinstance(findings, list)
+    assert [found["severity"] for found in findings if "(nvfp4-cache)" in found["message"]] == ["error"]
+    assert hallmark("plan", "tiny", "--target", site).status == 0

@@ -1,15 +1,12 @@
-"""Wheels of releases: found in the cache, fetched with pip, and harvested."""
+"""Wheels of releases: found in the cache and fetched with pip."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from recipe.applier.manifest import sha256
 from recipe.catalogue import compile as catalogue
-from recipe.catalogue import relock
 from recipe.catalogue.wheels import wheel
-from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit, Unreachable
 
 
@@ -22,20 +19,6 @@ def test_a_release_that_the_index_does_not_have_is_unreachable(
         wheel("0.0.1")
     assert error.value.exit == Exit.UNREACHABLE
     assert capsys.readouterr().err == f"fetching vllm 0.0.1 into {tmp_path / 'wheels'}\n"
-
-
-@pytest.mark.wheel
-def test_the_shipped_baselines_are_those_of_the_released_wheels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "patches"
-    shutil.copytree(catalogue.PATCHES, folder)
-    monkeypatch.setattr(relock, "PATCHES", folder)
-    assert relock.relock(CHECKOUT, lambda line: None) == []
-    (folder / "baselines/vllm-0.33.0.json").write_text("{}\n", encoding="utf-8")
-    assert relock.relock(CHECKOUT, lambda line: None) == ["recipe/patches/baselines/vllm-0.33.0.json"]
-    again = (folder / "baselines/vllm-0.33.0.json").read_text(encoding="utf-8")
-    assert again == (catalogue.PATCHES / "baselines/vllm-0.33.0.json").read_text(encoding="utf-8")
 
 
 @pytest.mark.wheel
