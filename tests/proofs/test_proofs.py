@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 # What CI runs; --every-release runs all that the proofs name. Each tree costs an import of vLLM.
-CI = ("0.23.1rc1.dev788", "0.26.0", "0.33.0")
+CI = ("0.22.0", "0.23.1rc1.dev788", "0.25.0", "0.26.0", "0.27.0", "0.33.0")
 
 PROOFS = sorted(Path(__file__).parent.glob("proof_*.py"))
 
