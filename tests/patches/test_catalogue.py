@@ -41,6 +41,12 @@ def test_an_overlay_adds_a_module_of_this_project_and_is_tested(path: Path) -> N
             assert (ROOT / "tests" / "overlay" / f"test_{name}.py").is_file()
 
 
+@ALL
+def test_a_proof_that_a_patch_names_is_there(path: Path) -> None:
+    proof = catalogue.load_patch(path).value.proof
+    assert proof is None or (ROOT / proof).is_file()
+
+
 def test_every_overlay_module_belongs_to_a_patch() -> None:
     used = {edit.source for path in SHIPPED for edit in catalogue.load_patch(path).value.edits if edit.op == "overlay"}
     overlay = catalogue.OVERLAY
