@@ -139,9 +139,7 @@ def history(context: Context, cluster: str) -> None:
     revisions = [revision.to_json() for revision in past.revisions.values()]
 
     def text() -> str:
-        if not revisions:
-            return f"{cluster} has no history yet"
-        lines = []
+        lines = [] if revisions else [f"{cluster} has no history yet"]
         for entry in revisions:
             marks = [entry["state"]]
             if entry["number"] == past.unfinished:
@@ -154,9 +152,12 @@ def history(context: Context, cluster: str) -> None:
                 f"{entry['number']:>3}  {entry['at'][:19]}  {entry['profile']} {str(entry['patchset'])[:8]}"
                 f"  {', '.join(marks)}  {entry['who']}{reason}"
             )
+        for broken in past.broken:
+            held = "; ".join(f"{node}: {owner}" for node, owner in broken["held"].items())
+            lines.append(f"     {broken['at'][:19]}  lock broken by {broken['who']}: {held}")
         return "\n".join(lines)
 
-    context.emit({"revisions": revisions}, text)
+    context.emit({"revisions": revisions, "broken_locks": past.broken}, text)
 
 
 def _launched(outcome: object) -> str:

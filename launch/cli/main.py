@@ -31,7 +31,7 @@ COMMANDS = {
     "certify": ("group", "certify", "run the full gates on the running group and sign the result"),
     "rollback": ("group", "rollback", "launch an earlier certified revision"),
     "history": ("group", "history", "the revisions of a cluster"),
-    "lock": ("lock", "lock", "who holds a cluster's lock"),
+    "lock": ("lock", "lock", "who holds a cluster's lock; break it"),
     "certificate": ("certificate", "certificate", "what was certified, and whether it is true"),
     "key": ("key", "key", "signing keys and whose word counts"),
 }

@@ -1,5 +1,6 @@
 """What an engine does for a group of ranks; the planner has decided everything it is told."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -33,8 +34,8 @@ class Engine(Protocol):
     def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
         """By rank, in what the running one differs from its plan; empty for a rank that does not run."""
 
-    def groups(self, owner: str) -> set[str]:
-        """The marks that begin with `owner` and of which something runs."""
+    def groups(self, owner: str, plans: Sequence[GroupPlan]) -> set[str]:
+        """The marks that begin with `owner` and of which something runs, on the cluster's nodes or those of `plans`."""
 
     def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
         """Ask all ranks to end, then end them; returns when nothing with this mark runs any more."""
@@ -42,5 +43,6 @@ class Engine(Protocol):
     def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
         """Bring what each rank wrote since its start into `logs`, as NAME.log."""
 
-    def tidy(self, owner: str, keep: set[str]) -> None:
-        """Remove what groups of this owner left behind that do not run, but those with the marks of `keep`."""
+    def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
+        """Remove what groups of this owner left behind that do not run, but those with the marks of `keep`, on the
+        cluster's nodes and those of `plans`."""

@@ -1,5 +1,7 @@
 """The engine that a cluster names."""
 
+from collections.abc import Callable
+
 from launch.engines.base import Engine
 from launch.engines.containers import DockerEngine, Reach
 from launch.engines.process import ProcessEngine
@@ -9,12 +11,13 @@ from recipe.config.models import Cluster
 from recipe.errors import Refused
 
 
-def choose(cluster: Loaded[Cluster], reach: Reach) -> Engine:
+def choose(cluster: Loaded[Cluster], reach: Reach, say: Callable[[str], None]) -> Engine:
     """Errors: Refused for an engine that this version only renders."""
     if cluster.value.engine == "process":
         return ProcessEngine()
     if cluster.value.engine == "docker":
-        return DockerEngine([Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes], reach)
+        places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
+        return DockerEngine(places, reach, say)
     raise Refused(
         f"the {cluster.value.engine} engine is rendered but not launched by this version",
         where=cluster.document.where(("engine",)),

@@ -17,7 +17,7 @@ from launch.engines.secrets import resolve
 from launch.plan.container import LABEL
 from launch.plan.group import GroupPlan, RankPlan, at_home
 from launch.plan.place import Place
-from recipe.errors import NeedsOperator, Refused
+from recipe.errors import NeedsOperator, Refused, Unreachable
 
 GROUP = f"{LABEL}.group"
 RANK = f"{LABEL}.rank"
@@ -42,14 +42,20 @@ class Reach(Protocol):
 
 
 class DockerEngine:
-    """Runs ranks as containers. `places`: the nodes of the cluster, as its file has them now."""
+    """Runs ranks as containers. `places`: the nodes of the cluster, as its file has them now.
+
+    A node that an older plan names and the file no longer does is asked like the others. When it is not reached, that
+    is said once and it counts as one where nothing runs: it may be switched off for good.
+    """
 
     # Each look starts ssh and docker on every node.
     look_seconds = 1.0
 
-    def __init__(self, places: Sequence[Place], reach: Reach) -> None:
+    def __init__(self, places: Sequence[Place], reach: Reach, say: Callable[[str], None]) -> None:
         self._places = tuple(places)
         self._reach = reach
+        self._say = say
+        self._unreached: set[Place] = set()
 
     def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
         for rank in sorted(plan.ranks, key=lambda rank: rank.rank, reverse=True):
@@ -57,21 +63,26 @@ class DockerEngine:
 
     def ranks(self, plan: GroupPlan, group: str) -> list[RankState]:
         def look(rank: RankPlan) -> RankState:
-            return RankState(rank.name, rank.rank, str(rank.rank) in self._labels(rank.place, _of(group), RANK), ())
+            nothing: set[str] = set()
+            running = self._asked(rank.place, lambda: self._labels(rank.place, _of(group), RANK), nothing)
+            return RankState(rank.name, rank.rank, str(rank.rank) in running, ())
 
         return self._reach.each(look, plan.ranks)
 
     def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
         def look(rank: RankPlan) -> list[str]:
-            found = self._inspect(rank, group)
+            found = self._asked(rank.place, lambda: self._inspect(rank, group), None)
             if found is None or not found["State"]["Running"]:
                 return []
             return differences(at_home(rank, self._reach.home(rank.place)), found)
 
         return dict(zip((rank.rank for rank in plan.ranks), self._reach.each(look, plan.ranks), strict=True))
 
-    def groups(self, owner: str) -> set[str]:
-        found = self._reach.each(lambda place: self._labels(place, f"label={GROUP}", GROUP), self._places)
+    def groups(self, owner: str, plans: Sequence[GroupPlan]) -> set[str]:
+        def look(place: Place) -> set[str]:
+            return self._asked(place, lambda: self._labels(place, f"label={GROUP}", GROUP), set())
+
+        found = self._reach.each(look, self._all(plans))
         return {mark for marks in found for mark in marks if mark.startswith(f"{owner}/")}
 
     def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
@@ -83,11 +94,11 @@ class DockerEngine:
             if left := self._list(place, _of(group)):
                 raise NeedsOperator(f"node {place.name}: containers {', '.join(left)} cannot be ended")
 
-        self._reach.each(halt, {rank.place for rank in plan.ranks})
+        self._reach.each(lambda place: self._asked(place, lambda: halt(place), None), self._all([plan]))
 
     def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
         def fetch(rank: RankPlan) -> None:
-            found = self._inspect(rank, group)
+            found = self._asked(rank.place, lambda: self._inspect(rank, group), None)
             if found is None:
                 return
             # A container that was started again still has what it wrote before.
@@ -99,7 +110,7 @@ class DockerEngine:
 
         self._reach.each(fetch, plan.ranks)
 
-    def tidy(self, owner: str, keep: set[str]) -> None:
+    def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         def clear(place: Place) -> None:
             listed = self._reach.docker(
                 place,
@@ -112,7 +123,24 @@ class DockerEngine:
             if old:
                 self._reach.docker(place, "rm", *old)
 
-        self._reach.each(clear, self._places)
+        self._reach.each(lambda place: self._asked(place, lambda: clear(place), None), self._all(plans))
+
+    def _all(self, plans: Sequence[GroupPlan]) -> list[Place]:
+        """The nodes of the cluster and of these plans, each once."""
+        return list(dict.fromkeys([*self._places, *(rank.place for plan in plans for rank in plan.ranks)]))
+
+    def _asked(self, place: Place, ask: Callable[[], T], otherwise: T) -> T:
+        try:
+            return ask() if place not in self._unreached else otherwise
+        except Unreachable as error:
+            if place in self._places:
+                raise
+            self._unreached.add(place)
+            self._say(
+                f"warning: node {place.name} ({place.address}) is in the cluster file no more and is not reached, so"
+                f" what may still run there stays: {error}"
+            )
+            return otherwise
 
     def _start(self, rank: RankPlan, group: str) -> None:
         place = rank.place
@@ -130,7 +158,16 @@ class DockerEngine:
                 raise Refused(f"node {place.name}: {done.stderr.strip()}", hint="change paths.cache of the cluster")
         secrets = {name: resolve(reference) for name, reference in planned.secrets.items()}
         words = run_argv(marked(planned, group))
-        self._reach.docker(place, *words[words.index("run") :], variables=secrets)
+        words = words[words.index("run") :]
+        try:
+            self._reach.docker(place, *words, variables=secrets)
+        except Unreachable:
+            # It may have come that far before the connection broke.
+            there = self._inspect(rank, group)
+            if there is not None:
+                self._reach.docker(place, "start", there["Id"])
+            else:
+                self._reach.docker(place, *words, variables=secrets)
 
     def _inspect(self, rank: RankPlan, group: str) -> dict[str, Any] | None:
         """The rank's container, running or not."""

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,13 +71,13 @@ class ProcessEngine:
                     found[rank.rank].append(f"{name} is {running.get(name)!r}, planned was {value!r}")
         return found
 
-    def groups(self, owner: str) -> set[str]:
+    def groups(self, owner: str, plans: Sequence[GroupPlan]) -> set[str]:
         return {process.group for process in marked(owner)}
 
     def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
         """Nothing to do: the ranks write there themselves."""
 
-    def tidy(self, owner: str, keep: set[str]) -> None:
+    def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Nothing to do: a process that ended has left nothing behind."""
 
     def stop(self, plan: GroupPlan, group: str, patience: float) -> None:

@@ -5,21 +5,20 @@ It is written before each act, so that whoever comes after a crash knows how far
 
 import hashlib
 import json
-import os
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from recipe.errors import Mismatch, Refused
+from recipe.errors import Mismatch
 
 _NOTHING = "0" * 64
 
 
 class Event(StrEnum):
-    """INTENT → STAGED → STOPPED → STARTED → COMMITTED, or RESTORED, or NEEDS-OPERATOR; CERTIFIED stands alone."""
+    """INTENT → STAGED → STOPPED → STARTED → COMMITTED, or RESTORED, or NEEDS-OPERATOR; the others stand alone."""
 
     INTENT = "INTENT"
     STAGED = "STAGED"
@@ -29,6 +28,12 @@ class Event(StrEnum):
     RESTORED = "RESTORED"
     NEEDS_OPERATOR = "NEEDS-OPERATOR"
     CERTIFIED = "CERTIFIED"
+    LOCK_BROKEN = "LOCK-BROKEN"
+
+
+Write = Callable[[int, bytes], None]
+"""Writes a line durably behind so many bytes of the file; what it did already, it finds done. An error says that it is
+not written."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,15 @@ class Entry:
 
 
 class Journal:
-    """The entries of one file. Errors: Mismatch when a line was changed, removed or put between others."""
+    """The entries of one file. `write` puts a line where the journal is kept; `where` is that place, for messages.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Errors: Mismatch when a line was changed, removed or put between others.
+    """
+
+    def __init__(self, path: Path, write: Write, where: str | None = None) -> None:
+        self.where = where or str(path)
         self.entries: list[Entry] = []
+        self._write = write
         self._last = _NOTHING
         lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
         # A crash in the middle of a write leaves a last line without its end; it never took effect.
@@ -72,29 +81,26 @@ class Journal:
     def append(self, event: Event, revision: int, operation: int | None = None, **data: Any) -> Entry:
         """Write one entry durably; without `operation` it begins one of its own.
 
-        Errors: Refused when it cannot be written; it did not take effect then.
+        Errors: those of `write`; it did not take effect then.
         """
         seq = len(self.entries) + 1
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         entry = Entry(seq, self._last, at, operation or seq, event, revision, data)
         line = entry.line()
         try:
-            with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-                file.truncate(self._size)
-                file.seek(self._size)
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            with suppress(OSError):
-                os.truncate(self.path, self._size)
-            raise Refused(
-                f"the journal cannot be written: {error.strerror}", where=str(self.path), hint="mend that first"
-            ) from None
+            self._write(self._size, line)
+        except KeyboardInterrupt:
+            # It may be written or not; what comes after it must know.
+            self._write(self._size, line)
+            self._add(entry, line)
+            raise
+        self._add(entry, line)
+        return entry
+
+    def _add(self, entry: Entry, line: bytes) -> None:
         self._size += len(line)
         self._last = entry.sha256
         self.entries.append(entry)
-        return entry
 
     def _read(self, line: bytes, number: int) -> Entry:
         try:
@@ -110,7 +116,7 @@ class Journal:
     def _damaged(self, number: int, what: str) -> Mismatch:
         return Mismatch(
             f"the journal was edited or damaged: line {number} {what}",
-            where=f"{self.path}:{number}",
+            where=f"{self.where}:{number}",
             hint="compare it with a copy; nothing is done on a history that cannot be trusted",
         )
 

@@ -14,6 +14,7 @@ from launch.engines.base import Engine
 from launch.group.clock import Clock
 from launch.group.journal import Event
 from launch.group.ready import Probe, wait_until_ready
+from launch.nodes.lock import Overtaken
 from launch.plan.group import GroupPlan
 from recipe.errors import HallmarkError, NeedsOperator, Refused
 
@@ -55,7 +56,7 @@ def switch(
 
     `stage` journals the INTENT and prepares what `new` needs while `old` still serves; `trial` gives the reasons
     against `new`.
-    Errors: Refused when `new` is not taken and what was before holds again; NeedsOperator when it does not.
+    Errors: Refused when `new` is not taken and what was before holds again; NeedsOperator when it does not; Overtaken.
     """
     try:
         with ways.clock.step(f"stage revision {new.revision}"):
@@ -80,6 +81,9 @@ def switch(
         if reasons:
             raise Refused("; ".join(reasons))
         ways.record(Event.COMMITTED)
+    except Overtaken:
+        # Whoever broke the lock decides now; two that act at the same time would leave neither group.
+        raise
     except BaseException as error:
         restore(ways, old, new, _reason(error))
         if not isinstance(error, (HallmarkError, KeyboardInterrupt, OSError)):

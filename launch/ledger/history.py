@@ -1,6 +1,6 @@
 """The history of a cluster: its numbered revisions and what runs now, computed from the journal alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from launch.group.journal import Entry, Event
@@ -46,11 +46,13 @@ class Revision:
 
 @dataclass
 class History:
-    """`running`: the revision that should serve now; `unfinished`: the one whose launch never came to an end."""
+    """`running`: the revision that should serve now; `unfinished`: the one whose launch never came to an end; `broken`:
+    the locks that were broken, as {at, who, held} with the owners by node."""
 
     revisions: dict[int, Revision]
     running: int | None
     unfinished: int | None
+    broken: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def next(self) -> int:
@@ -84,6 +86,8 @@ def history(entries: list[Entry]) -> History:
                 why=data["why"],
             )
             found.unfinished = entry.revision
+        elif entry.event is Event.LOCK_BROKEN:
+            found.broken.append({"at": entry.at, **entry.data})
         elif entry.operation in stops:
             if entry.event is Event.STOPPED:
                 found.running = found.unfinished = None

@@ -184,7 +184,8 @@ def stop(work: Work) -> list[int]:
     """
     with locked(work.store.lock, "stop"):
         journal, past = work.look()
-        running = work.engine.groups(work.store.owner()) if past.revisions else set()
+        recent = [work.generation(number).plan for number in _recent(past)]
+        running = work.engine.groups(work.store.owner(), recent) if past.revisions else set()
         stopped = [number for number in past.revisions if work.store.mark(number) in running]
         if not stopped and past.running is None and past.unfinished is None:
             return []
@@ -245,11 +246,18 @@ def _preflight(work: Work, wanted: Wanted, old: Generation | None) -> None:
         raise error
 
 
+def _recent(past: History) -> list[int]:
+    """The revisions of which something may run or lie about on nodes that the cluster file no longer names."""
+    last = past.unfinished or past.running or max(past.revisions, default=None)
+    chain = [last, past.running, past.revisions[last].old if last is not None else None]
+    return sorted({number for number in chain if number is not None})
+
+
 def _tidy(work: Work, past: History, new: Generation) -> None:
     """Remove what older generations left on the nodes; that of the one before stays for a while."""
     keep = {new.mark, *([work.store.mark(past.running)] if past.running is not None else [])}
     try:
-        work.engine.tidy(work.store.owner(), keep)
+        work.engine.tidy(work.store.owner(), keep, [work.generation(number).plan for number in _recent(past)])
     except HallmarkError as error:
         # The new group serves, whatever else is left lying about.
         work.say(f"warning: what earlier revisions left could not be removed: {error}")

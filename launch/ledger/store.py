@@ -1,14 +1,20 @@
-"""Where a cluster's records lie on the head: journal, plans, logs, certificates, lock."""
+"""The records of a cluster as commands use them: journal, plans, patch sets, certificates, logs, lock."""
 
 import hashlib
 import secrets
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from launch.group.journal import Journal
+from launch.nodes.lock import Lock
+from launch.nodes.records import JOURNAL, Records, write
+from launch.nodes.shelf import shelves
 from launch.plan.group import GroupPlan
 from recipe.applier import patchset
+from recipe.applier.errors import ApplierError
 from recipe.applier.patchset import PatchSet
 from recipe.config.load import Loaded, list_clusters, load_cluster
 from recipe.config.models import Cluster
@@ -18,28 +24,35 @@ _PLAN = TypeAdapter(GroupPlan)
 
 
 class Store:
-    """The folder `paths.state`/clusters/NAME of one cluster."""
+    """The folder `paths.state`/clusters/NAME of one cluster on its head, read through this machine's copy `folder`."""
 
-    def __init__(self, cluster: Loaded[Cluster]) -> None:
-        state = Path(cluster.value.paths.state).expanduser()
+    def __init__(self, cluster: Loaded[Cluster], say: Callable[[str], None] = lambda line: None) -> None:
         self.name = cluster.name
-        self.folder = (cluster.path.parent / state).absolute() / "clusters" / cluster.name
-
-    @property
-    def lock(self) -> Path:
-        return self.folder / "lock"
+        found = shelves(cluster)
+        self.lock = Lock(found)
+        self._records = Records(found, say)
+        self.folder = self._records.folder
+        self._journal: Journal | None = None
+        self._read_under: str | None = None
 
     @property
     def certificates(self) -> Path:
+        """Read `journal` first: that brings the folder up to date. New files get to the head with its next entry."""
         return self.folder / "certificates"
 
     def journal(self) -> Journal:
-        """Read the journal. Errors: Mismatch when it was edited, or is gone while its revisions' logs are there."""
-        journal = Journal(self.folder / "journal.jsonl")
-        if not journal.entries and (self.folder / "logs").exists():
-            hint = "put the file back; what runs is only found through it"
-            raise Mismatch("the journal is missing or damaged from its first line", where=str(journal.path), hint=hint)
-        return journal
+        """Read the journal, once a command and again once it has the lock; all other records come with it.
+
+        Errors: Unreachable; Mismatch when it was edited, or is gone while there are revisions' logs or copies of it.
+        """
+        if self._journal is None or self._read_under != self.lock.number:
+            self._records.refresh(self.lock)
+            journal = Journal(self.folder / JOURNAL, self._write, f"{self._records.head.where}/{JOURNAL}")
+            if not journal.entries and (self.folder / "logs").exists():
+                hint = "put the file back; what runs is only found through it"
+                raise Mismatch("the journal is missing or damaged from its first line", where=journal.where, hint=hint)
+            self._journal, self._read_under = journal, self.lock.number
+        return self._journal
 
     def logs(self, revision: int) -> Path:
         return self.folder / "logs" / f"r{revision}"
@@ -51,7 +64,7 @@ class Store:
     def owner(self) -> str:
         path = self.folder / "id"
         if not path.exists():
-            _write(path, secrets.token_hex(8).encode())
+            write(path, secrets.token_hex(8).encode())
         return f"{self.name}-{path.read_text(encoding='utf-8')}"
 
     def save_plan(self, revision: int, plan: GroupPlan) -> str:
@@ -60,7 +73,7 @@ class Store:
         Returns the file's sha256 (hex).
         """
         content = _PLAN.dump_json(plan, indent=1)
-        _write(self._plan(revision), content)
+        write(self._plan(revision), content)
         return hashlib.sha256(content).hexdigest()
 
     def load_plan(self, revision: int, sha256: str) -> GroupPlan:
@@ -76,14 +89,19 @@ class Store:
         return _PLAN.validate_json(content)
 
     def save_patchset(self, found: PatchSet) -> None:
-        _write(self._patchset(found.sha256), found.canonical())
+        write(self._patchset(found.sha256), found.canonical())
 
     def load_patchset(self, sha256: str) -> PatchSet:
         """A patch set that was launched. Errors: Mismatch when it is missing or not what its name says."""
         path = self._patchset(sha256)
-        if path.is_file() and hashlib.sha256(content := path.read_bytes()).hexdigest() == sha256:
-            return patchset.loads(content, str(path))
+        with suppress(FileNotFoundError, ApplierError):
+            found = patchset.loads(path.read_bytes(), str(path))
+            if found.sha256 == sha256:
+                return found
         raise Mismatch("the patch set is missing or was edited", where=str(path))
+
+    def _write(self, size: int, line: bytes) -> None:
+        self._records.append(size, line, self.lock)
 
     def _patchset(self, sha256: str) -> Path:
         return self.folder / "patchsets" / f"{sha256}.json"
@@ -92,15 +110,15 @@ class Store:
         return self.folder / "plans" / f"r{revision}.json"
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_bytes(content)
-    fresh.replace(path)
-
-
 def find_certificates(home: Path, cluster: str | None) -> list[Path]:
-    """The certificates in the history of one cluster (by name or path), or of all clusters of the project."""
-    clusters = list_clusters(home) if cluster is None else [load_cluster(home, cluster)]
-    return [path for found in clusters for path in sorted(Store(found).certificates.glob("*.json"))]
+    """The certificates in the history of one cluster (by name or path), or of all clusters of the project: of those
+    whose head is another machine, the ones that were seen here, because a project may name machines that are off.
+
+    Errors: as `Store.journal`, for one cluster.
+    """
+    if cluster is None:
+        stores = [Store(found) for found in list_clusters(home)]
+    else:
+        stores = [Store(load_cluster(home, cluster))]
+        stores[0].journal()
+    return [path for store in stores for path in sorted(store.certificates.glob("*.json"))]

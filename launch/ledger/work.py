@@ -33,8 +33,8 @@ class Work:
     clock: Clock = field(init=False)
 
     def __post_init__(self) -> None:
-        self.store = Store(self.cluster)
-        self.engine = choose(self.cluster, reach)
+        self.store = Store(self.cluster, self.say)
+        self.engine = choose(self.cluster, reach, self.say)
         self.clock = Clock(self.say)
 
     def look(self) -> tuple[Journal, History]:

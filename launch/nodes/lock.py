@@ -1,57 +1,119 @@
-"""The lock of a cluster on a node: one command at a time changes its group.
+"""The lock of a cluster on its nodes: one command at a time changes its group, from whatever machine.
 
-The kernel holds it, so it ends with the process that took it; the file's text says who that is.
+It is a file on every node that says who holds it, so that it outlives a connection that breaks. Who died on this
+machine is found out here and gives way; of another machine nobody can tell, so a person breaks that lock.
 """
 
-import fcntl
 import getpass
 import json
 import os
+import secrets
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recipe.errors import Busy
+from launch.nodes import reach
+from launch.nodes.shelf import Shelf
+from recipe.errors import Busy, HallmarkError
+
+_ANOTHERS = 3
+
+
+class Overtaken(Busy):
+    """The lock that this command held was broken: whoever did that may be changing the group now."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who holds a lock. `machine` and `began` tell a process from every other one that ever had its number."""
+
+    number: str
+    who: str
+    machine: str
+    pid: int
+    began: int
+    since: str
+    why: str
+
+    @property
+    def alive(self) -> bool | None:
+        """Whether that process still runs; None when it is not of this machine."""
+        if self.machine != _machine():
+            return None
+        return _began(self.pid) == self.began
+
+    def __str__(self) -> str:
+        return f"{self.who} (process {self.pid}) since {self.since}: {self.why}"
+
+
+class Lock:
+    """The lock on all nodes of a cluster, the head first. `number`: by which this command's is known, while held."""
+
+    def __init__(self, shelves: list[Shelf]) -> None:
+        self.number: str | None = None
+        self._shelves = shelves
+        self._taken: list[Shelf] = []
+
+    def owners(self) -> dict[str, Owner]:
+        """Who holds it, by node; changes nothing."""
+        found = reach.each(lambda shelf: _owner(shelf.ask("owner").stdout), self._shelves)
+        return {shelf.place.name: owner for shelf, owner in zip(self._shelves, found, strict=True) if owner}
+
+    def head(self) -> Owner | None:
+        """Who holds it on the head; changes nothing."""
+        return _owner(self._shelves[0].ask("owner").stdout)
+
+    def take(self, why: str, over: Mapping[str, Owner] | None = None) -> None:
+        """Take it on every node; from those of `over` also while they live.
+
+        Errors: Busy with who holds it; Unreachable; it is taken nowhere then.
+        """
+        began = _began(os.getpid())
+        assert began is not None
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        mine = Owner(secrets.token_hex(8), whoami(), _machine(), os.getpid(), began, since, why)
+
+        def take(shelf: Shelf) -> None:
+            # Noted before: when the answer is lost, it may be taken.
+            self._taken.append(shelf)
+            _take(shelf, mine, (over or {}).get(shelf.place.name))
+
+        try:
+            # The head decides between two commands that begin at the same time.
+            take(self._shelves[0])
+            reach.each(take, self._shelves[1:])
+        except BaseException:
+            self.number = mine.number
+            self.release()
+            raise
+        self.number = mine.number
+
+    def release(self) -> None:
+        """Give it back where this command has it. A node that is not reached keeps it, with an owner who is gone."""
+        number, self.number = self.number, None
+        if number is not None:
+            with suppress(HallmarkError):
+                reach.each(lambda shelf: shelf.ask("release", number), self._taken)
+        self._taken = []
 
 
 @contextmanager
-def locked(path: Path, why: str) -> Iterator[None]:
-    """Hold the lock. Errors: Busy with who holds it, since when and why."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def locked(lock: Lock, why: str) -> Iterator[None]:
+    """Hold the lock. Errors: Busy with who holds it, since when and why; Unreachable."""
+    lock.take(why)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            who = _owner(os.pread(handle, 4096, 0))
-            message = f"the cluster is being changed by {who}"
-            raise Busy(message, where=str(path), hint="try again when it is done") from None
-        owner = {"who": whoami(), "since": datetime.now(UTC).isoformat(timespec="seconds"), "why": why}
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps({**owner, "pid": os.getpid()}).encode(), 0)
-        try:
-            yield
-        finally:
-            os.ftruncate(handle, 0)
+        yield
     finally:
-        os.close(handle)
+        lock.release()
 
 
-def holder(path: Path) -> str | None:
-    """Who holds the lock, since when and why; None when nobody does. Changes nothing."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _owner(os.pread(handle, 4096, 0))
-    finally:
-        os.close(handle)
-    return None
+def holder(lock: Lock) -> str | None:
+    """Who holds the lock on the head, since when and why; None when nobody does who still lives."""
+    owner = lock.head()
+    return None if owner is None or owner.alive is False else str(owner)
 
 
 def whoami() -> str:
@@ -64,9 +126,61 @@ def whoami() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _owner(text: bytes) -> str:
+def overtaken(told: str) -> Overtaken:
+    """The error of a command that no longer holds its lock; `told` is what the node says of its owner now."""
+    owner = _read("", told)
+    by = f" by {owner}" if owner else ""
+    return Overtaken(f"the lock was broken{by}; this command does nothing more", hint="see hallmark status")
+
+
+def _take(shelf: Shelf, mine: Owner, over: Owner | None) -> None:
+    values = asdict(mine)
+    del values["number"]
+    given = json.dumps(values) + "\n"
+    while True:
+        number = over.number if over else ""
+        done = shelf.ask("take", mine.number, number, given=given, expect=(0, _ANOTHERS))
+        if done.returncode == 0:
+            return
+        owner = _owner(done.stdout)
+        assert owner is not None, "the script shows who has it"
+        if owner.alive is not False or owner == over:
+            raise _busy(shelf, owner)
+        over = owner
+
+
+def _busy(shelf: Shelf, owner: Owner) -> Busy:
+    hint = "try again when it is done"
+    if owner.alive is None:
+        hint += f"; if that process is gone, `hallmark lock break {shelf.name}`"
+    return Busy(f"the cluster is being changed by {owner}", where=shelf.where, hint=hint)
+
+
+def _owner(text: str) -> Owner | None:
+    number, _, told = text.partition("\n")
+    return _read(number, told) if text else None
+
+
+def _read(number: str, told: str) -> Owner | None:
+    """An owner from a line of the file; one that says nothing is somebody, of whom nothing is known."""
     try:
-        owner = json.loads(text)
-        return f"{owner['who']} (process {owner['pid']}) since {owner['since']}: {owner['why']}"
-    except (ValueError, KeyError, TypeError):
-        return "another command that has just begun"
+        return Owner(number=number, **json.loads(told))
+    except (ValueError, TypeError):
+        return Owner(number, "somebody", "", 0, 0, "an unknown time", told.strip()[:80]) if number else None
+
+
+def _machine() -> str:
+    """This boot of this machine, and the processes that are seen from here: a container's have numbers of their own."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+
+
+def _began(pid: int) -> int | None:
+    """When a process began, in ticks since the boot; None when there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name, in parentheses, may have spaces and parentheses.
+    state, *fields = text.rpartition(")")[2].split()
+    return None if state in "ZX" else int(fields[18])

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from launch.nodes import reach
+from launch.nodes import reach, resources
 from launch.nodes.facts import model_folder
 from launch.nodes.image import StagedImage
 from launch.nodes.ports import listening
@@ -29,7 +29,9 @@ def problems(
     wrong = [it for found in reach.each(lambda place: _architecture(place, hardware), places) for it in found]
     if wrong:
         return wrong
-    checks = [*reach.each(lambda rank: _model(rank, cluster), plan.ranks), _ports(plan, cluster, set(ours))]
+    ours = set(ours)
+    checks = [*reach.each(lambda rank: _model(rank, cluster), plan.ranks), _ports(plan, cluster, ours)]
+    checks += reach.each(lambda place: _resources(place, plan, hardware, serves=bool(ours)), places)
     lacking = staging.lacking()
     if lacking and (size := staging.size()):
         checks += reach.each(lambda place: _disk(place, size), lacking)
@@ -67,6 +69,11 @@ def _ports(plan: GroupPlan, cluster: Loaded[Cluster], ours: set[int]) -> list[Pr
         for key, port in plan_ports(plan).items()
         if port in taken
     ]
+
+
+def _resources(place: Place, plan: GroupPlan, hardware: Loaded[Hardware], *, serves: bool) -> list[Problem]:
+    ranks = [rank for rank in plan.ranks if rank.place == place]
+    return list(resources.short(place.name, ranks, hardware, resources.resources(place), serves=serves))
 
 
 def _disk(place: Place, size: int) -> list[Problem]:

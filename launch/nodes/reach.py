@@ -21,7 +21,8 @@ def docker(place: Place, *words: str, variables: Mapping[str, str] | None = None
 
     Errors: Unreachable when node or engine are not reached; Refused with docker's own words.
     """
-    done = run(place, place.docker(*words), variables=variables, seconds=seconds)
+    # Run twice, it would make a second container or fail because of the first; everything else may be repeated.
+    done = run(place, place.docker(*words), variables=variables, seconds=seconds, once=words[0] == "run")
     if done.returncode:
         raise refused(place, done, f"docker {words[0]} failed")
     return done.stdout

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ from recipe.errors import HallmarkError, Refused, Unreachable
 VARIABLE = "HALLMARK_SSH_CONFIG"
 CONNECT_SECONDS = 10
 _SECONDS = 60.0
+# A connection that broke is made again once after so long.
+_PAUSE = 1.0
 # What ssh itself ends with when the command was never run.
 _SSH_FAILED = 255
 # Gives the command's own 255 another number, so that 255 is always ssh's.
@@ -34,21 +37,40 @@ def run(
     argv: Sequence[str],
     *,
     variables: Mapping[str, str] | None = None,
+    given: str = "",
     seconds: float | None = _SECONDS,
+    once: bool = False,
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command on the node and give its own status and output.
 
-    `variables` are added to its environment without being seen on any command line.
+    `variables` are added to its environment without being seen on any command line; `given` is its input. When the
+    connection breaks it is run again, so a command that must not be run twice is marked `once`.
     Errors: Unreachable when the node is not reached or does not end within `seconds`.
     """
-    variables = variables or {}
-    given, environment = "", {**os.environ, **variables}
+    done = _attempt(place, argv, variables or {}, given, seconds)
+    if place.local or done.returncode != _SSH_FAILED:
+        _reached.add(place.address)
+        return done
+    if not once and (place.address in _reached or _LOST.search(done.stderr)):
+        time.sleep(_PAUSE)
+        done = _attempt(place, argv, variables or {}, given, seconds)
+    if done.returncode == _SSH_FAILED:
+        raise failure(place, done.stderr)
+    return done
+
+
+def _attempt(
+    place: Place, argv: Sequence[str], variables: Mapping[str, str], given: str, seconds: float | None
+) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, **variables}
     words = list(argv)
     if not place.local:
-        given, environment = _lines(variables), dict(os.environ)
+        environment = dict(os.environ)
+        if variables:
+            given = _lines(variables) + given
         words = command(place, argv, shared=True, variables=bool(variables))
     try:
-        done = subprocess.run(
+        return subprocess.run(
             words,
             check=False,
             text=True,
@@ -57,15 +79,14 @@ def run(
             timeout=seconds,
             capture_output=True,
             input=given,
+            # A Ctrl-C is for this program, which ends what it must in order.
+            start_new_session=True,
         )
     except FileNotFoundError:
         raise Unreachable(f"node {place.name}: there is no program {words[0]} on this machine") from None
     except subprocess.TimeoutExpired:
         what = shlex.join(argv[:3])
         raise Unreachable(f"node {place.name} did not end `{what} …` within {seconds:g} s") from None
-    if not place.local and done.returncode == _SSH_FAILED:
-        raise failure(place, done.stderr)
-    return done
 
 
 def command(
@@ -123,6 +144,11 @@ _FAILURES = (
     ("Could not resolve", "its name is not known", "correct the address, or add the host to your ssh_config"),
     ("No route to host|Network is unreachable", "there is no way to it", "is it switched on, and on this network?"),
 )
+
+
+# Addresses that were reached by this program: when one is not any more, that may pass.
+_reached: set[str] = set()
+_LOST = re.compile(r"closed by remote host|Connection closed|Connection reset|Broken pipe", re.IGNORECASE)
 
 
 def _ssh() -> list[str]:

@@ -20,9 +20,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", choices=["plan", "apply", "unapply", "verify"])
     parser.add_argument("--target", required=True, type=Path, help="a site-packages folder")
     parser.add_argument("--patchset", type=Path, help="a compiled patch set (plan, apply)")
+    parser.add_argument("--locked", action="store_true", help="refuse a patch set without a lock (plan, apply)")
     options = parser.parse_args(arguments)
     try:
-        return _run(options.command, Tree(options.target.resolve()), options.patchset)
+        return _run(options.command, Tree(options.target.resolve()), options.patchset, options.locked)
     except ApplierError as error:
         return _fail(error)
     except OSError as error:
@@ -30,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(ApplierError(NOT_DONE, f"cannot read: {error.strerror or error}", where=error.filename))
 
 
-def _run(command: str, tree: Tree, path: Path | None) -> int:
+def _run(command: str, tree: Tree, path: Path | None, must_be_locked: bool) -> int:
     if command == "unapply":
         with commit.locked(tree):
             _print({"restored": commit.unapply(tree)})
@@ -44,6 +45,9 @@ def _run(command: str, tree: Tree, path: Path | None) -> int:
     if not path.is_file():
         raise ApplierError(USAGE, "there is no such file", where=str(path), hint="name a compiled patch set")
     patches = patchset.loads(path.read_bytes(), str(path))
+    if must_be_locked and patches.lock is None:
+        message = f"the patch set has no lock for vLLM {patches.vllm}"
+        raise ApplierError(NOT_DONE, message, where=str(path), hint="write one with `hallmark relock`")
     if command == "plan":
         _print(plan(tree, patches).to_json())
         return 0

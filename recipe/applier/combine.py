@@ -63,12 +63,13 @@ def combine(
     new = Source(file, after)
     if file.endswith(".py"):
         _compile(new)
-        for edit, names in check.unbound(source, new, edits):
+        names_of = check.Unbound(source, edits)
+        check.only_intended(source, new, edits)
+        for edit, names in names_of.find(new):
             item = next(item for item in items if item.edit is edit)
             place = source.candidate_at(source.line_of(edit.splices[0].start), item.plan.where)
             message = f"{item.plan.where} does not bind {', '.join(names)}, which the edit uses"
             item.drift(Drift("unbound", message, place))
-        check.only_intended(source, new, edits)
     for item in items:
         # Beside the code that others bring the place may not be the only one of its kind any more.
         if not _holds(item, new) and not (len(items) > 1 and _holds(item, Source(file, _splice(pristine, [item])[0]))):

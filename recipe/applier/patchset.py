@@ -15,7 +15,11 @@ SCHEMA = 1
 @dataclass(frozen=True)
 class PatchSet:
     """`document` keys: schema, vllm, patches [{id, class, required, independent, edits: [{op, file, applies, …}]}],
-    baseline {file: [sha256 of the file in a release of this version]}."""
+    baseline {file: [sha256 of the file in a release of this version]}.
+
+    Two keys are about the patch set and not part of it: lock {file: [sha256 before, sha256 after]} (null where there
+    is no file), and seen {patch id: [the newest release that each edit was looked at on, or null]}.
+    """
 
     document: dict[str, Any]
 
@@ -31,12 +35,27 @@ class PatchSet:
     def baseline(self) -> dict[str, list[str]]:
         return dict(self.document["baseline"])
 
+    @property
+    def lock(self) -> dict[str, list[str | None]] | None:
+        return self.document.get("lock")
+
+    def seen(self, id: str, index: int) -> str | None:
+        """The newest release that an edit of a patch was looked at on."""
+        releases: list[str | None] = self.document.get("seen", {}).get(id, [])
+        return releases[index] if index < len(releases) else None
+
     def canonical(self) -> bytes:
-        return json.dumps(self.document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+        return _canonical(self.document)
 
     @property
     def sha256(self) -> str:
-        return hashlib.sha256(self.canonical()).hexdigest()
+        """The patch set's name; what is locked or was seen does not change it."""
+        patches = {key: value for key, value in self.document.items() if key not in ("lock", "seen")}
+        return hashlib.sha256(_canonical(patches)).hexdigest()
+
+
+def _canonical(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def loads(data: bytes, where: str) -> PatchSet:

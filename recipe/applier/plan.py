@@ -59,6 +59,10 @@ def _as_recorded(sources: Sources, patchset: PatchSet) -> Plan | None:
     manifest = sources.manifest
     if manifest is None or manifest.patchset != patchset.sha256:
         return None
+    if patchset.lock is not None and patchset.lock != {
+        file: [record.before, record.after] for file, record in manifest.files.items()
+    }:
+        return None
     for file, record in manifest.files.items():
         data = sources.read(file)
         if data is None or sha256(data) != record.after:
@@ -78,9 +82,10 @@ def _items(patchset: PatchSet) -> tuple[list[PatchPlan], list[Item]]:
     for patch in patchset.patches:
         planned = PatchPlan(patch["id"], patch["required"], patch["independent"])
         patches.append(planned)
-        for spec in patch["edits"]:
+        for index, spec in enumerate(patch["edits"]):
             check_relative(spec["file"])
-            edit = EditPlan(spec["file"], spec.get("in", "<module>"), spec["op"])
+            edit = EditPlan(spec["file"], spec.get("in", MODULE), spec["op"])
+            edit.seen = patchset.seen(patch["id"], index)
             planned.edits.append(edit)
             items.append(Item(patch, spec, edit))
     return patches, items
@@ -128,7 +133,9 @@ def _plan_file(
             after, undo = combine(file, pristine, source, wanted)
         except Drift as drift:
             blame(file, pristine, wanted, drift)
-    if any(item.plan.state.startswith("drift:") for item in items):
+    if not _drifts(items):
+        _check_lock(patchset, file, items, pristine, after)
+    if _drifts(items):
         return None
     if record is not None and current is not None:
         _mark_applied(sources, wanted, current, complete=after == current)
@@ -138,6 +145,27 @@ def _plan_file(
         before = sha256(pristine) if pristine is not None else None
         file_record = FileRecord(before, sha256(after), undo, replaced)
     return Change(file, current, pristine, after, file_record)
+
+
+def _drifts(items: list[Item]) -> bool:
+    return any(item.plan.state.startswith("drift:") for item in items)
+
+
+def _check_lock(patchset: PatchSet, file: str, items: list[Item], pristine: bytes | None, after: bytes | None) -> None:
+    """A file that is not as locked is a drift of the edits that would otherwise have been made or found there."""
+    if patchset.lock is None:
+        return
+    found = [None if data is None else sha256(data) for data in (pristine, after)]
+    before, result = patchset.lock.get(file, found[:1] * 2)
+    if found[0] != before:
+        message = f"the file is not the locked one of {patchset.vllm} (sha256 {found[0]}, locked {before})"
+    elif found[1] != result:
+        message = f"the edits make sha256 {found[1]} of the file, locked is {result}"
+    else:
+        return
+    for item in items:
+        if item.plan.state in (PENDING, UPSTREAMED):
+            item.drift(Drift("context", message))
 
 
 def _mark_applied(sources: Sources, items: list[Item], current: bytes, *, complete: bool) -> None:
@@ -195,6 +223,11 @@ def _decide(item: Item, source: Source, upstream: bool) -> None:
         if item.spec["applies"]:
             raise
         done = False
+    if done and not item.operation.tells() and not item.expectation:
+        if item.spec["applies"]:
+            place = source.candidate_at(1, item.plan.where)
+            raise Drift("anchor", f"not found: {item.operation.sought()}; the new code alone tells nothing", place)
+        done = False
     if done and (upstream or item.expectation):
         item.plan.state = UPSTREAMED
     elif not item.spec["applies"]:
@@ -203,6 +236,7 @@ def _decide(item: Item, source: Source, upstream: bool) -> None:
         item.plan.state = ALREADY_UNKNOWN
         item.plan.message = _UNKNOWN
     else:
+        item.operation.check_context(source)
         edit = item.operation.edit(source)
         if item.expectation:
             place = source.candidate_at(source.line_of(edit.splices[0].start), item.plan.where)

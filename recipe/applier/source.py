@@ -1,4 +1,4 @@
-"""One Python file as bytes and tree: byte offsets of nodes, qualified names, structural comparison.
+"""One Python file as bytes and tree: byte offsets of nodes, definitions by qualified name.
 
 Edits are made on bytes at the offsets of nodes; code is never printed from the tree, so comments, quotes and
 layout of everything else stay as they were.
@@ -9,22 +9,21 @@ from __future__ import annotations
 import ast
 import bisect
 import difflib
-import hashlib
 import io
 import re
 import tokenize
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 from .errors import Candidate, Drift
+from .walk import definitions, inner_scopes, same
 
 MODULE = "<module>"
 BOM = b"\xef\xbb\xbf"
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_NEWLINE = re.compile(rb"\r\n|\r|\n")
+_NUMBERED = re.compile(r"([1-9][0-9]*) of ([1-9][0-9]*)")
 
 
 class Source:
@@ -40,15 +39,9 @@ class Source:
             data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise Drift("syntax", f"{path} is not UTF-8 ({error.reason} at byte {error.start})") from None
-        endings = set(_NEWLINE.findall(data))
-        if len(endings) > 1:
-            raise Drift("syntax", f"{path} mixes line endings; it cannot be edited safely")
-        self.newline = endings.pop() if endings else b"\n"
-        if self.newline == b"\r":
-            raise Drift("syntax", f"the lines of {path} end with carriage returns; it cannot be edited safely")
+        self.newline = _newline(path, data)
         self._tree: ast.Module | None = None
-        start = len(BOM) if data.startswith(BOM) else 0
-        self._starts = [start, *(found.end() for found in _NEWLINE.finditer(data))]
+        self._starts: list[int] | None = None
         self._scopes: dict[str, list[ast.AST]] | None = None
 
     @property
@@ -68,7 +61,19 @@ class Source:
 
     def offset(self, line: int, column: int) -> int:
         """Byte offset of a 1-based line and a 0-based UTF-8 column, as `ast` counts them."""
-        return self._starts[line - 1] + column
+        return self.starts[line - 1] + column
+
+    @property
+    def starts(self) -> list[int]:
+        """Byte offset of the first character of every line."""
+        if self._starts is None:
+            # Lines of bytes end where those of `ast` do; a mark of byte order is no column of the first.
+            self._starts = list(accumulate(map(len, self.data.splitlines(keepends=True)), initial=0))
+            if len(self._starts) > 1 and not self.data.endswith(self.newline):
+                self._starts.pop()
+            if self.data.startswith(BOM):
+                self._starts[0] = len(BOM)
+        return self._starts
 
     def span(self, node: Any) -> tuple[int, int]:
         """Byte offsets (start, end) of a node; a decorated definition starts at its first decorator."""
@@ -85,15 +90,15 @@ class Source:
 
     def line_of(self, offset: int) -> int:
         """1-based line of a byte offset."""
-        return bisect.bisect_right(self._starts, offset)
+        return bisect.bisect_right(self.starts, offset)
 
     def line_start(self, line: int) -> int:
-        return self._starts[line - 1]
+        return self.starts[line - 1]
 
     def line_end(self, line: int) -> int:
         """Offset of the line's end, before its newline."""
-        if line < len(self._starts):
-            return self._starts[line] - len(self.newline)
+        if line < len(self.starts):
+            return self.starts[line] - len(self.newline)
         return len(self.data)
 
     def indent(self, line: int) -> bytes:
@@ -109,19 +114,58 @@ class Source:
                 self._scopes.setdefault(name, []).append(node)
         return self._scopes
 
-    def scope(self, name: str) -> Any:
-        """Return the one definition called `name`.
+    def chains(self, name: str) -> list[list[Any]]:
+        """Every definition of that name, each with the module and the definitions around it before it."""
+        found: list[list[Any]] = [[self.tree]]
+        for part in [] if name == MODULE else name.split("."):
+            found = [[*chain, node] for chain in found for node in inner_scopes(chain[-1]) if node.name == part]
+        return found
+
+    def chain(self, name: str, which: str | None = None) -> list[Any]:
+        """Return the one definition called `name`, and before it the module and the definitions around it. `which`
+        of several: `2 of 3`, or the decorator that it has, as written without the `@`.
 
         Errors: Drift(scope) when there is none, with the most similar name; Drift(ambiguous) when several.
         """
-        found = self.scopes.get(name, [])
-        if len(found) == 1:
-            return found[0]
-        if found:
-            lines = ", ".join(str(getattr(node, "lineno", 1)) for node in found)
-            message = f"{name} is defined {len(found)} times (lines {lines})"
-            raise Drift("ambiguous", message, self.candidate(found[0], name))
-        raise Drift("scope", f"no definition of {name}", self.nearest_scope(name))
+        found = self.chains(name)
+        if not found:
+            raise Drift("scope", f"no definition of {name}", self.nearest_scope(name))
+        if which is not None:
+            return self._which(name, which, found)
+        if len(found) > 1:
+            message = f"{self._times(name, found)}; say which one with `def`"
+            raise Drift("ambiguous", message, self.candidate(found[0][-1], name))
+        return found[0]
+
+    def scope(self, name: str, which: str | None = None) -> Any:
+        """Like `chain`, the definition only."""
+        return self.chain(name, which)[-1]
+
+    def _which(self, name: str, which: str, found: list[list[Any]]) -> list[Any]:
+        numbered = _NUMBERED.fullmatch(which)
+        first = found[0][-1]
+        if numbered:
+            number, count = map(int, numbered.groups())
+            if count == len(found) and number <= count:
+                return found[number - 1]
+            place = None if first is self.tree else self.candidate(first, name)
+            raise Drift("ambiguous", f"{self._times(name, found)}, not {count} times", place)
+        try:
+            wanted = ast.parse(f"({which}\n)", mode="eval").body
+        except SyntaxError as error:
+            raise Drift("syntax", f"the patch's own `def` does not parse: {error}: {which!r}") from None
+        fitting = [
+            chain for chain in found if any(same(wanted, one) for one in getattr(chain[-1], "decorator_list", ()))
+        ]
+        if len(fitting) == 1:
+            return fitting[0]
+        message = f"{len(fitting)} of {len(found)} definitions of {name} are decorated with @{which}"
+        place = self.candidate((fitting[0] if fitting else found[0])[-1], name)
+        raise Drift("ambiguous" if fitting else "scope", message, place)
+
+    def _times(self, name: str, found: list[list[Any]]) -> str:
+        lines = ", ".join(str(getattr(chain[-1], "lineno", 1)) for chain in found)
+        return f"{name} is defined {len(found)} times (lines {lines})"
 
     def nearest_scope(self, name: str) -> Candidate | None:
         """The definition whose qualified name is most like `name`; the same parent counts more."""
@@ -157,92 +201,12 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
-    """Yield (qualified name, node) of every def and class below `node`, through `if`, `try` and `with`."""
-    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for child in getattr(node, field, []):
-            if isinstance(child, SCOPES):
-                name = f"{prefix}{child.name}"
-                yield name, child
-                yield from definitions(child, f"{name}.")
-            else:
-                yield from definitions(child, prefix)
-
-
-def bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Yield every statement list of this scope, not of the scopes inside it."""
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(node, name, None)
-        if isinstance(block, list) and block:
-            yield block
-            for statement in block:
-                if not isinstance(statement, SCOPES):
-                    yield from bodies(statement)
-    for name in ("handlers", "cases"):
-        for part in getattr(node, name, []):
-            yield from bodies(part)
-
-
-def own_nodes(scope: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield (node, inside an f-string) for the nodes that belong to this scope.
-
-    Bodies of nested definitions are left out; their decorators and defaults run in this scope and are kept.
-    """
-    stack: list[tuple[ast.AST, bool]] = [(child, False) for child in _own_children(scope)]
-    while stack:
-        node, in_string = stack.pop()
-        yield node, in_string
-        in_string = in_string or isinstance(node, ast.JoinedStr)
-        children: Any = ast.iter_child_nodes(node)
-        if isinstance(node, FUNCTIONS):
-            children = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
-        elif isinstance(node, ast.ClassDef):
-            children = [*node.decorator_list, *node.bases, *node.keywords]
-        stack.extend((child, in_string) for child in children)
-
-
-def _own_children(scope: ast.AST) -> list[ast.AST]:
-    body: list[ast.AST] = getattr(scope, "body", [])
-    return body
-
-
-def same(left: Any, right: Any) -> bool:
-    """Compare two trees by structure; positions and expression contexts do not count."""
-    # With a stack of its own: a sum of a thousand strings is a tree of depth a thousand.
-    stack = [(left, right)]
-    while stack:
-        left, right = stack.pop()
-        if type(left) is not type(right):
-            return False
-        if isinstance(left, ast.AST):
-            stack.extend(
-                (getattr(left, name, None), getattr(right, name, None))
-                for name in left._fields
-                if name not in ("ctx", "kind", "type_comment")
-            )
-        elif isinstance(left, list):
-            if len(left) != len(right):
-                return False
-            stack.extend(zip(left, right, strict=True))
-        elif left != right:
-            return False
-    return True
-
-
-def fingerprint(node: Any) -> str:
-    """sha256 of the structure of a node or list of nodes, equal on every Python version."""
-    return hashlib.sha256(_canonical(node).encode()).hexdigest()
-
-
-def _canonical(node: Any) -> str:
-    if isinstance(node, ast.AST):
-        fields = []
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if name in ("ctx", "kind", "type_comment") or value is None or value == []:
-                continue
-            fields.append(f"{name}={_canonical(value)}")
-        return f"{type(node).__name__}({','.join(fields)})"
-    if isinstance(node, list):
-        return f"[{','.join(map(_canonical, node))}]"
-    return repr(node)
+def _newline(path: str, data: bytes) -> bytes:
+    if b"\r" not in data:
+        return b"\n"
+    pairs = data.count(b"\r\n")
+    if data.count(b"\r") != pairs or data.count(b"\n") != pairs:
+        if b"\n" not in data:
+            raise Drift("syntax", f"the lines of {path} end with carriage returns; it cannot be edited safely")
+        raise Drift("syntax", f"{path} mixes line endings; it cannot be edited safely")
+    return b"\r\n"

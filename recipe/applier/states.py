@@ -16,7 +16,8 @@ NOT_APPLICABLE, ALREADY_UNKNOWN = "not-applicable", "already-unknown"
 
 @dataclass
 class EditPlan:
-    """State of one edit; for a drift `message`, what was looked for and the nearest candidate."""
+    """State of one edit; for a drift `message`, what was looked for and the nearest candidate. `seen` is the newest
+    release that the edit was looked at on."""
 
     file: str
     where: str
@@ -24,6 +25,7 @@ class EditPlan:
     state: str = PENDING
     message: str | None = None
     nearest: Candidate | None = None
+    seen: str | None = None
 
     def drift(self, drift: Drift) -> None:
         self.state, self.message, self.nearest = f"drift:{drift.kind}", drift.message, drift.nearest
@@ -36,6 +38,7 @@ class EditPlan:
             "op": self.op,
             "state": self.state,
             "message": self.message,
+            "seen": self.seen,
             "nearest": None
             if nearest is None
             else {
@@ -154,5 +157,7 @@ def refusal(problems: Iterable[tuple[PatchPlan, EditPlan | None]]) -> list[str]:
             text += f" — nearest: {edit.nearest.file}"
         elif edit.nearest is not None:
             text += f" — nearest: {edit.file}:{edit.nearest.line}: {edit.nearest.where}: {edit.nearest.text}"
+        if edit.seen is not None and edit.state.startswith("drift:"):
+            text += f" (last fitted {edit.seen})"
         lines.append(text)
     return lines

@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from recipe.applier.patchset import SCHEMA, PatchSet
 from recipe.catalogue import model
+from recipe.catalogue.known import attach
 from recipe.config import paths, source
 from recipe.config.load import Loaded
 from recipe.config.models import Profile
@@ -88,7 +89,7 @@ def compile_patches(chosen: list[tuple[Patch, bool]], version: str, ranges_of: s
     compiled = [_compile(patch, required, ranges_of or version) for patch, required in chosen]
     files = sorted({edit["file"] for patch in compiled for edit in patch["edits"]})  # type: ignore[attr-defined]
     known = baseline(version)
-    return PatchSet(
+    patchset = PatchSet(
         {
             "schema": SCHEMA,
             "vllm": version,
@@ -96,6 +97,7 @@ def compile_patches(chosen: list[tuple[Patch, bool]], version: str, ranges_of: s
             "baseline": {file: known[file] for file in files if file in known},
         }
     )
+    return attach(patchset, [patch.value for patch, _ in chosen], PATCHES)
 
 
 def catalogue() -> list[Patch]:

@@ -44,13 +44,39 @@ Imported = Annotated[
 ]
 
 
+Fingerprint = Annotated[
+    str, AfterValidator(matching("[0-9a-f]{64}", "a fingerprint", "`hallmark plan` tells the one that is there"))
+]
+Which = Annotated[
+    str,
+    AfterValidator(
+        matching(
+            r"[1-9]\d* of [1-9]\d*|[^\W\d][\w.]*(\(.*\))?",
+            "one of several definitions",
+            "write `2 of 3`, or its decorator without the @",
+        )
+    ),
+]
+
+
 class _Edit(_Model):
     file: Annotated[str, AfterValidator(_relative)]
     when: Releases
 
 
 class _Scoped(_Edit):
+    """An edit of one definition. `def` says which of several of one name; `context` holds the fingerprints of the
+    definition as it was when somebody looked at it."""
+
     in_: str = "<module>"
+    def_: Which | None = None
+    context: list[Fingerprint] | None = None
+
+    @model_validator(mode="after")
+    def _of_a_definition(self) -> "_Scoped":
+        if self.in_ == "<module>" and (self.def_ is not None or self.context is not None):
+            raise wrong("`def` and `context` are about a definition", "name it with `in`")
+        return self
 
 
 class _Code(_Scoped):
@@ -88,6 +114,7 @@ class Insert(_Code):
     op: Literal["insert"]
     before: str | None = None
     after: str | None = None
+    elsewhere: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
     def _one_anchor(self) -> "Insert":
@@ -104,9 +131,7 @@ class Replace(_Scoped):
 
 class Body(_Code):
     op: Literal["body"]
-    fingerprint: Annotated[
-        str, AfterValidator(matching("[0-9a-f]{64}", "a fingerprint", "`hallmark plan` tells the one that is there"))
-    ]
+    fingerprint: Fingerprint
 
 
 class Member(_Scoped):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from recipe.config.findings import File, Finding, finding
 from recipe.config.load import Loaded
 from recipe.config.models import Cluster, Profile
-from recipe.config.rules import variables
+from recipe.config.rules import loopback, variables
 from recipe.config.source import Loc
 
 
@@ -33,6 +33,16 @@ def pair_rules(profile: Loaded[Profile], cluster: Loaded[Cluster]) -> Iterator[F
             f"{there} node{'s' * (there != 1)}, but profile {profile.name} needs {wanted}",
             why="every node runs one part of the group",
             hint=f"list {wanted}, or choose another profile",
+        )
+    host, head = profile.value.serve.get("host"), cluster.value.nodes[0]
+    if loopback(host) and not head.loopback:
+        yield finding(
+            "warning",
+            cluster,
+            ("nodes", 0, "address"),
+            f"profile {profile.name} serves at {host} on {head.name}",
+            why="no other machine reaches that, so nothing here can ask whether the group answers",
+            hint="write another `host` into its serve flags, or run hallmark on that node with `address: local`",
         )
     ports = cluster.value.ports
     for file, env, loc in _environments(profile, cluster):
@@ -98,7 +108,7 @@ def fabric(cluster: Loaded[Cluster]) -> Iterator[Finding]:
     if len(nodes) == 1:
         return
     seen: dict[str, str] = {}
-    loopback = [node.fabric is not None and ipaddress.ip_address(node.fabric).is_loopback for node in nodes]
+    inside = [node.fabric is not None and ipaddress.ip_address(node.fabric).is_loopback for node in nodes]
     for index, node in enumerate(nodes):
         loc: Loc = ("nodes", index, "fabric")
         if node.fabric is None:
@@ -131,7 +141,7 @@ def fabric(cluster: Loaded[Cluster]) -> Iterator[Finding]:
                 why="the other ranks connect to it",
                 hint=f"write the address that {node.name} has on the network between the nodes",
             )
-        elif address.is_loopback and not (all(loopback) and all(other.loopback for other in nodes)):
+        elif address.is_loopback and not (all(inside) and all(other.loopback for other in nodes)):
             yield finding(
                 "error",
                 cluster,

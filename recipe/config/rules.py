@@ -130,7 +130,7 @@ def _largest_capture(serve: Mapping[str, Any]) -> tuple[Loc, int] | None:
 def api_key(profile: Loaded[Profile]) -> Iterator[Finding]:
     """An API that other machines reach should ask for a key."""
     host = profile.value.serve.get("host")
-    if _loopback(host) or "VLLM_API_KEY" in profile.value.env:
+    if loopback(host) or "VLLM_API_KEY" in profile.value.env:
         return
     yield finding(
         "warning",
@@ -142,7 +142,8 @@ def api_key(profile: Loaded[Profile]) -> Iterator[Finding]:
     )
 
 
-def _loopback(host: object) -> bool:
+def loopback(host: object) -> bool:
+    """Whether a server that listens there is only reached from its own machine."""
     if host == "localhost":
         return True
     try:

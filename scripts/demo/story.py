@@ -13,7 +13,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from launch.nodes.lock import locked
+from launch.nodes.lock import Lock, locked
+from launch.nodes.shelf import Shelf
+from launch.plan.place import Place
 from recipe.errors import HallmarkError
 from scripts.demo import install
 
@@ -52,7 +54,8 @@ class Story:
 
 def tell() -> Story:
     """Run all steps. Errors: HallmarkError when a step cannot be done at all; Busy while another demo runs."""
-    with locked(HOME / "lock", "make demo"), interruptible():
+    turn = Lock([Shelf(Place("here", "local"), str(HOME / "turn"), "demo")])
+    with locked(turn, "make demo"), interruptible():
         return _tell()
 
 

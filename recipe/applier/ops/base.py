@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import Drift
 from ..source import MODULE, Source
+from ..walk import fingerprint
 
 
 @dataclass(frozen=True)
@@ -25,23 +26,50 @@ class Edit:
 
     `splices` change the bytes. `mutate()` makes the same change on the *old* tree in place, so that it can be
     compared with the tree of the new bytes; None for operations on raw text. `uses` are the added nodes whose
-    names must be bound in `scope`.
+    names must be bound where they run: in the last of `chain`, which is the module and the definitions around the
+    place. `annotations` are read by type checkers, and by Python only where the module does not defer them.
     """
 
     splices: list[Splice]
     mutate: Any = None
     uses: list[ast.AST] = field(default_factory=list)
-    scope: str = MODULE
+    chain: list[Any] = field(default_factory=list)
+    annotations: list[ast.AST] = field(default_factory=list)
 
 
 class Operation:
-    """One edit. `where` is the qualified name of the definition it works in."""
+    """One edit. `where` is the qualified name of the definition it works in, `which` says which of several."""
 
     structural = True
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.spec = spec
         self.where: str = spec.get("in", MODULE)
+        self.which: str | None = spec.get("def")
+
+    def chain(self, source: Source) -> list[Any]:
+        """The definition that `in` and `def` name, behind those around it. Errors: Drift(scope, ambiguous)."""
+        return source.chain(self.where, self.which)
+
+    def scope(self, source: Source) -> Any:
+        """The definition that `in` and `def` name. Errors: Drift(scope, ambiguous)."""
+        return self.chain(source)[-1]
+
+    def check_context(self, source: Source) -> None:
+        """Errors: Drift(context) when the definition is not one of those that `context` names by fingerprint."""
+        wanted = self.spec.get("context")
+        if wanted is None:
+            return
+        scope = self.scope(source)
+        found = fingerprint(scope)
+        if found not in wanted:
+            place = None if self.where == MODULE else source.candidate(scope, self.where)
+            message = f"{self.where} is not as it was when this edit was looked at (its fingerprint now: {found})"
+            raise Drift("context", message, place)
+
+    def tells(self) -> bool:
+        """Whether the post-condition says by itself that the change was made, on a file that was never edited."""
+        return True
 
     def done(self, source: Source) -> bool:
         """Whether the post-condition holds. Errors: Drift where that cannot be told."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import Drift
 from ..snippet import layout, statements
-from ..source import FUNCTIONS, Source, fingerprint, same
+from ..source import Source
+from ..walk import FUNCTIONS, fingerprint, same
 from .base import Edit, Operation, Splice
 
 
@@ -45,10 +46,10 @@ class Body(Operation):
         def mutate() -> None:
             function.body[:] = statements(self.code)
 
-        return Edit([Splice(start, end, code)], mutate, list[ast.AST](self.added), self.where)
+        return Edit([Splice(start, end, code)], mutate, list[ast.AST](self.added), self.chain(source))
 
     def _function(self, source: Source) -> Any:
-        found = source.scope(self.where)
+        found = self.scope(source)
         if not isinstance(found, FUNCTIONS):
             raise Drift("scope", f"{self.where} is not a function", source.candidate(found, self.where))
         return found

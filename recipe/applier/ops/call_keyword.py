@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import Candidate, Drift
 from ..snippet import expression
-from ..source import Source, own_nodes, same
+from ..source import Source
+from ..walk import own_nodes, same
 from .base import Edit, Operation, add_element, first_element
 from .statement import nearest
 
@@ -63,10 +64,10 @@ class CallKeyword(Operation):
         def mutate() -> None:
             call.keywords.extend(ast.keyword(arg=name, value=value) for name, value in self.add.items())
 
-        return Edit([splice], mutate, list(self.add.values()), self.where)
+        return Edit([splice], mutate, list(self.add.values()), self.chain(source))
 
     def _call(self, source: Source) -> ast.Call:
-        scope = source.scope(self.where)
+        scope = self.scope(source)
         calls: list[ast.Call] = []
         in_strings = 0
         for node, in_string in own_nodes(scope):
@@ -97,7 +98,7 @@ class CallKeyword(Operation):
                 for node, in_string in own_nodes(scope):
                     if isinstance(node, ast.Call) and not in_string and same(node.func, self.callee):
                         return source.candidate(node, name)
-        return nearest(source, self.where, f"{self.spec['call']}(")
+        return nearest(source, self, f"{self.spec['call']}(")
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:

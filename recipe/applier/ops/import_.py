@@ -8,7 +8,8 @@ from typing import Any
 
 from ..errors import Drift
 from ..snippet import layout, statements
-from ..source import MODULE, SCOPES, Source
+from ..source import MODULE, Source
+from ..walk import SCOPES
 from .base import Edit, Operation, Splice, put_beside
 from .statement import alone_on_its_lines
 

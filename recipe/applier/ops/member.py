@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import Drift
 from ..snippet import expression
-from ..source import Source, bodies, same
+from ..source import Source
+from ..walk import bodies, same
 from .base import Edit, Operation, add_element, put_beside
 from .statement import nearest
 
@@ -82,11 +83,11 @@ class Member(Operation):
             put_beside(collection.elts, neighbour, [self.value], after=True)
 
         uses = [self.value, *([self.key] if self.pair else [])]
-        return Edit([splice], mutate, list[ast.AST](uses), self.where)
+        return Edit([splice], mutate, list[ast.AST](uses), self.chain(source))
 
     def _container(self, source: Source) -> Any:
         found = []
-        for block in bodies(source.scope(self.where)):
+        for block in bodies(self.scope(source)):
             for statement in block:
                 targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
                 if isinstance(statement, (ast.Assign, ast.AnnAssign)) and any(
@@ -95,7 +96,7 @@ class Member(Operation):
                     found.append(statement)
         if len(found) != 1:
             kind = "ambiguous" if found else "anchor"
-            close = source.candidate(found[0], self.where) if found else nearest(source, self.where, self.spec["of"])
+            close = source.candidate(found[0], self.where) if found else nearest(source, self, self.spec["of"])
             raise Drift(kind, f"{len(found)} assignments to {self.spec['of']} in {self.where}", close)
         value: Any = found[0].value
         if isinstance(value, ast.Call) and len(value.args) == 1 and not value.keywords:

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from ..errors import Drift
-from ..source import Source
+from ..source import BOM, Source
 from .base import Operation
 
 
@@ -18,6 +18,8 @@ class Overlay(Operation):
     def __init__(self, spec: dict[str, Any]) -> None:
         super().__init__(spec)
         self.content: bytes = spec["content"].encode("utf-8")
+        if self.content.startswith(BOM):
+            raise Drift("syntax", "the overlay begins with a mark of byte order; save it without one")
 
     def sought(self) -> str:
         return "no file of this name, or one of the files that the overlay may replace"

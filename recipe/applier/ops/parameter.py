@@ -9,7 +9,8 @@ from typing import Any
 
 from ..errors import Drift
 from ..snippet import expression
-from ..source import FUNCTIONS, Source, same
+from ..source import Source
+from ..walk import FUNCTIONS, same
 from .base import Edit, Operation, Splice, add_element, first_element
 
 
@@ -80,9 +81,8 @@ class Parameter(Operation):
                 arguments.args.append(added)
                 arguments.defaults.append(self.default)
 
-        parent = self.where.rpartition(".")[0] or "<module>"
-        uses = [self.default, *([self.annotation] if self.annotation else [])]
-        return Edit([splice], mutate, list[ast.AST](uses), parent)
+        annotations: list[ast.AST] = [self.annotation] if self.annotation else []
+        return Edit([splice], mutate, [self.default], self.chain(source)[:-1], annotations)
 
     def _closing(self, source: Source, function: Any) -> int:
         start = source.offset(function.lineno, function.col_offset)
@@ -107,7 +107,7 @@ class Parameter(Operation):
         raise Drift("syntax", f"the parameter list of {self.where} has no closing bracket")
 
     def _function(self, source: Source) -> Any:
-        found = source.scope(self.where)
+        found = self.scope(source)
         if not isinstance(found, FUNCTIONS):
             raise Drift("scope", f"{self.where} is not a function", source.candidate(found, self.where))
         return found

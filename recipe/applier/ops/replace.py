@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import Drift
 from ..snippet import layout, statements, try_expression
-from ..source import FUNCTIONS, Source, bodies, own_nodes, same
+from ..source import Source
+from ..walk import FUNCTIONS, bodies, own_nodes, same
 from .base import Edit, Operation, Splice, index_of
 from .statement import find_statement, nearest
 
@@ -25,9 +26,13 @@ class Replace(Operation):
     def sought(self) -> str:
         return f"{self.old.strip()!r} in {self.where}"
 
+    def tells(self) -> bool:
+        # A lone name stands in many places; that the old code is gone and the name is there means nothing.
+        return self.expressions is None or not isinstance(self.expressions[1], (ast.Name, ast.Constant))
+
     def done(self, source: Source) -> bool:
         # What the new code itself contains of the old does not count as left over.
-        scope = source.scope(self.where)
+        scope = self.scope(source)
         if self.expressions:
             old, new = self.expressions
             nodes = [node for node, _ in own_nodes(scope)]
@@ -55,7 +60,7 @@ class Replace(Operation):
         old, new = self.expressions
         places: list[tuple[Any, str, Any]] = []
         in_strings = 0
-        scope = source.scope(self.where)
+        scope = self.scope(source)
         own = {id(node): in_string for node, in_string in own_nodes(scope)}
         parents: list[ast.AST] = [scope, *(node for node, _ in own_nodes(scope))]
         # The defaults of inner functions run in this scope.
@@ -74,7 +79,7 @@ class Replace(Operation):
                 first = min((place[2] for place in places), key=lambda node: int(node.lineno))
                 raise Drift("ambiguous", message, source.candidate(first, self.where))
             message = f"{self.sought()} stands only inside an f-string" if in_strings else f"not found: {self.sought()}"
-            raise Drift("anchor", message, nearest(source, self.where, self.old))
+            raise Drift("anchor", message, nearest(source, self, self.old))
         parent, name, node = places[0]
         start, end = source.span(node)
 
@@ -85,10 +90,10 @@ class Replace(Operation):
             else:
                 setattr(parent, name, new)
 
-        return Edit([Splice(start, end, source.encode(self.new.strip()))], mutate, [new], self.where)
+        return Edit([Splice(start, end, source.encode(self.new.strip()))], mutate, [new], self.chain(source))
 
     def _edit_statement(self, source: Source) -> Edit:
-        block, index = find_statement(source, self.where, self.old)
+        block, index = find_statement(source, self, self.old)
         statement = block[index]
         start, end = source.span(statement)
         indent = source.indent(source.line_of(start))
@@ -99,4 +104,4 @@ class Replace(Operation):
             at = index_of(block, statement)
             block[at : at + 1] = statements(self.new)
 
-        return Edit([Splice(start, end, code)], mutate, list[ast.AST](added), self.where)
+        return Edit([Splice(start, end, code)], mutate, list[ast.AST](added), self.chain(source))

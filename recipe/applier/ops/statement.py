@@ -8,24 +8,20 @@ from typing import Any
 
 from ..errors import Candidate, Drift
 from ..snippet import header
-from ..source import MODULE, Source, bodies, same
+from ..source import MODULE, Source
+from ..walk import bodies, same
+from .base import Operation
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
-def find_statement(source: Source, where: str, anchor: str) -> tuple[list[ast.stmt], int]:
-    """Return (statement list, index) of the one statement of scope `where` that equals `anchor`.
+def find_statement(source: Source, op: Operation, anchor: str) -> tuple[list[ast.stmt], int]:
+    """Return (statement list, index) of the one statement of the operation's scope that equals `anchor`.
 
     An anchor that ends with a colon is the header of a compound statement; its blocks may hold anything.
     Errors: Drift(anchor) with the most similar statement, Drift(ambiguous).
     """
-    wanted, only_header = header(anchor)
-    found = [
-        (block, index)
-        for block in bodies(source.scope(where))
-        for index, statement in enumerate(block)
-        if (_same_header(statement, wanted) if only_header else same(statement, wanted))
-    ]
+    found, where = statements_like(source, op, anchor), op.where
     if len(found) == 1:
         return found[0]
     if found:
@@ -33,7 +29,18 @@ def find_statement(source: Source, where: str, anchor: str) -> tuple[list[ast.st
         message = f"{len(found)} statements of {where} equal {anchor.strip()!r} (lines {lines})"
         block, index = found[0]
         raise Drift("ambiguous", message, source.candidate(block[index], where))
-    raise Drift("anchor", f"no statement of {where} equals {anchor.strip()!r}", nearest(source, where, anchor))
+    raise Drift("anchor", f"no statement of {where} equals {anchor.strip()!r}", nearest(source, op, anchor))
+
+
+def statements_like(source: Source, op: Operation, anchor: str) -> list[tuple[list[ast.stmt], int]]:
+    """Every (statement list, index) of the operation's scope where `anchor` stands."""
+    wanted, only_header = header(anchor)
+    return [
+        (block, index)
+        for block in bodies(op.scope(source))
+        for index, statement in enumerate(block)
+        if (_same_header(statement, wanted) if only_header else same(statement, wanted))
+    ]
 
 
 def _same_header(left: Any, right: Any) -> bool:
@@ -46,23 +53,25 @@ def _same_header(left: Any, right: Any) -> bool:
     )
 
 
-def nearest(source: Source, where: str, anchor: str) -> Candidate | None:
-    """The statement of `where` whose first line is most like the anchor's; else the best of the whole file."""
+def nearest(source: Source, op: Operation, anchor: str) -> Candidate | None:
+    """The statement of the operation's scope whose first line is most like the anchor's; else the best of the
+    whole file."""
     first = anchor.strip().splitlines()[0]
 
-    def best(name: str) -> tuple[float, Candidate] | None:
+    def best(name: str, scopes: list[ast.AST]) -> tuple[float, Candidate] | None:
         options = [
             (difflib.SequenceMatcher(None, first, candidate.text).ratio(), candidate)
-            for scope in source.scopes[name]
+            for scope in scopes
             for block in bodies(scope)
             for candidate in (source.candidate(statement, name) for statement in block)
         ]
         return max(options, key=lambda option: option[0], default=None)
 
-    here = best(where)
+    here = best(op.where, [op.scope(source)])
     if here and here[0] > 0.6:
         return here[1]
-    everywhere = [found for name in source.scopes if name != MODULE and (found := best(name))]
+    others = ((name, nodes) for name, nodes in source.scopes.items() if name != MODULE)
+    everywhere = [found for name, nodes in others if (found := best(name, nodes))]
     if here:
         everywhere.append(here)
     return max(everywhere, key=lambda option: option[0])[1] if everywhere else None

@@ -54,7 +54,7 @@ class Text(Operation):
     def _region(self, source: Source) -> tuple[int, bytes]:
         if self.where == MODULE:
             return 0, source.data
-        start, end = source.span(source.scope(self.where))
+        start, end = source.span(self.scope(source))
         return start, source.data[start:end]
 
 

@@ -14,7 +14,7 @@ from launch.plan.container import Container, Mount
 from launch.plan.group import GroupPlan, RankPlan, Subject
 from launch.plan.place import Place
 from recipe.config.models import Gates
-from recipe.errors import NeedsOperator, Refused
+from recipe.errors import NeedsOperator, Refused, Unreachable
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -29,6 +29,10 @@ class Nodes:
         self.secrets: list[Mapping[str, str]] = []
         self.containers: dict[str, list[dict[str, Any]]] = {"a": [], "b": []}
         self.stubborn = False
+        self.told: list[str] = []
+        # Nodes that are not reached, and by command how often the connection breaks after it was run.
+        self.down: set[str] = set()
+        self.breaks: dict[str, int] = {}
 
     def home(self, place: Place) -> str:
         return "/home/me"
@@ -47,7 +51,13 @@ class Nodes:
     ) -> str:
         self.asked.append((place.name, *words))
         self.secrets.append(variables or {})
-        return getattr(self, f"_{words[0]}")(place.name, list(words[1:])) or ""
+        if place.name in self.down:
+            raise Unreachable(f"node {place.name}: it refuses SSH connections")
+        answer = getattr(self, f"_{words[0]}")(place.name, list(words[1:])) or ""
+        if self.breaks.get(words[0], 0):
+            self.breaks[words[0]] -= 1
+            raise Unreachable(f"node {place.name}: the connection broke")
+        return str(answer)
 
     def add(self, node: str, group: str | None, rank: int, *, running: bool = True) -> dict[str, Any]:
         labels = {"dev.hallmark.rank": str(rank)} | ({"dev.hallmark.group": group} if group else {})
@@ -132,7 +142,7 @@ def nodes() -> Nodes:
 
 @pytest.fixture
 def engine(nodes: Nodes) -> DockerEngine:
-    return DockerEngine([rank.place for rank in PLAN.ranks], nodes)
+    return DockerEngine([rank.place for rank in PLAN.ranks], nodes, nodes.told.append)
 
 
 def test_workers_start_first_with_their_folders_made_and_the_groups_label(
@@ -145,8 +155,8 @@ def test_workers_start_first_with_their_folders_made_and_the_groups_label(
     assert f"dev.hallmark.group={GROUP}" in acts[1]
     assert acts[1][acts[1].index("--name") + 1] == "hallmark-pair-r1-abc.r3"
     assert [(it.rank, it.alive) for it in engine.ranks(PLAN, GROUP)] == [(0, True), (1, True)]
-    assert engine.groups("pair-01") == {GROUP}
-    assert engine.groups("pair-0") == set()
+    assert engine.groups("pair-01", []) == {GROUP}
+    assert engine.groups("pair-0", []) == set()
 
 
 def test_a_stopped_container_of_the_group_is_started_again(engine: DockerEngine, nodes: Nodes, tmp_path: Path) -> None:
@@ -175,7 +185,7 @@ def test_other_containers_are_neither_stopped_nor_removed(engine: DockerEngine, 
     mine = nodes.add("a", GROUP, 0)
     engine.stop(PLAN, GROUP, 30)
     assert [it[2:] for it in nodes.asked if it[1] == "stop"] == [("--time", "30", mine["Id"])]
-    engine.tidy("pair-01", {"pair-01/r4"})
+    engine.tidy("pair-01", {"pair-01/r4"}, [])
     assert [it["Labels"].get("dev.hallmark.group") for it in nodes.containers["a"]] == [
         None,
         "pair-02/r3",
@@ -217,3 +227,67 @@ def test_a_folder_that_cannot_be_made_is_refused_with_its_node(
     monkeypatch.setattr(nodes, "run", lambda *words, **named: failed)
     with pytest.raises(Refused, match="node b: mkdir: no space — change"):
         engine.start(PLAN, GROUP, tmp_path)
+
+
+def test_a_container_whose_start_was_not_answered_is_not_made_twice(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path
+) -> None:
+    nodes.breaks = {"run": 1}
+    engine.start(PLAN, GROUP, tmp_path)
+    assert [len(found) for found in nodes.containers.values()] == [1, 1]
+    assert [it.alive for it in engine.ranks(PLAN, GROUP)] == [True, True]
+
+
+def test_a_container_that_was_not_made_when_the_connection_broke_is_made(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, broken = nodes.docker, [True]
+
+    def docker(place: Place, *words: str, **named: Any) -> str:
+        if words[0] == "run" and broken.pop():
+            raise Unreachable("the connection broke")
+        broken.append(False)
+        return real(place, *words, **named)
+
+    monkeypatch.setattr(nodes, "docker", docker)
+    engine.start(PLAN, GROUP, tmp_path)
+    assert [it.alive for it in engine.ranks(PLAN, GROUP)] == [True, True]
+
+
+@pytest.fixture
+def smaller(nodes: Nodes) -> DockerEngine:
+    """The engine of the cluster after node b was taken out of its file."""
+    return DockerEngine([PLAN.ranks[0].place], nodes, nodes.told.append)
+
+
+def test_what_runs_on_a_node_that_left_the_cluster_is_found_stopped_and_removed(
+    smaller: DockerEngine, nodes: Nodes
+) -> None:
+    nodes.add("b", GROUP, 1)
+    nodes.add("b", "pair-01/r2", 1, running=False)
+    assert smaller.groups("pair-01", []) == set()
+    assert smaller.groups("pair-01", [PLAN]) == {GROUP}
+    smaller.stop(PLAN, GROUP, 30)
+    assert [it["State"]["Running"] for it in nodes.containers["b"]] == [False, False]
+    smaller.tidy("pair-01", {GROUP}, [PLAN])
+    assert [it["Labels"]["dev.hallmark.group"] for it in nodes.containers["b"]] == [GROUP]
+    assert nodes.told == []
+
+
+def test_a_node_that_left_the_cluster_and_is_not_reached_is_told_of_once(smaller: DockerEngine, nodes: Nodes) -> None:
+    nodes.down = {"b"}
+    nodes.add("a", GROUP, 0)
+    assert smaller.groups("pair-01", [PLAN]) == {GROUP}
+    assert [it.alive for it in smaller.ranks(PLAN, GROUP)] == [True, False]
+    smaller.stop(PLAN, GROUP, 30)
+    assert [it["State"]["Running"] for it in nodes.containers["a"]] == [False]
+    assert nodes.told == [
+        "warning: node b (host-b) is in the cluster file no more and is not reached, so what may still run there stays:"
+        " node b: it refuses SSH connections"
+    ]
+
+
+def test_a_node_of_the_cluster_that_is_not_reached_is_an_error(engine: DockerEngine, nodes: Nodes) -> None:
+    nodes.down = {"b"}
+    with pytest.raises(Unreachable):
+        engine.stop(PLAN, GROUP, 30)

@@ -54,7 +54,7 @@ def test_ranks_are_alive_as_soon_as_they_are_started_and_found_by_another_engine
             ("n0", 0, True),
             ("n1", 1, True),
         ]
-    assert engine.groups(GROUP[:-1]) == {GROUP}
+    assert engine.groups(GROUP[:-1], []) == {GROUP}
     assert [rank.alive for rank in engine.ranks(two, "tests-other/r1")] == [False, False]
     engine.stop(two, GROUP, 10)
     assert marked(GROUP) == []

@@ -308,8 +308,8 @@ def full(*arguments: Any, **named: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(os, "fsync"), (environment, "_copy"), (Path, "write_bytes"), (Path, "mkdir"), (environment, "build")],
-    ids=["journal", "environment", "files", "folders", "staging"],
+    [(os, "fsync"), (environment, "_copy"), (Path, "mkdir"), (environment, "build")],
+    ids=["records", "environment", "folders", "staging"],
 )
 def test_a_full_disk_is_one_line_and_nothing_changes(
     running: World, monkeypatch: pytest.MonkeyPatch, module: object, name: str

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from recipe.applier.manifest import Manifest
 from recipe.applier.patchset import PatchSet
 from recipe.applier.plan import plan
-from recipe.applier.source import Source, bodies, own_nodes
+from recipe.applier.source import Source
 from recipe.applier.states import Plan
 from recipe.applier.tree import Tree
+from recipe.applier.walk import bodies, own_nodes
 
 LIBRARY = Path(sysconfig.get_path("stdlib"))
 FILES = (

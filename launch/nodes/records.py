@@ -1,0 +1,159 @@
+"""The records of a cluster: those on the head count, the other nodes have copies, and this machine one to read from.
+
+When the head is this machine, `folder` is the records themselves.
+"""
+
+import hashlib
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+from launch.nodes.lock import Lock, overtaken
+from launch.nodes.shelf import Shelf, pack, unpack
+from recipe.config import paths
+from recipe.errors import HallmarkError, Mismatch, Refused
+
+JOURNAL = "journal.jsonl"
+_OVERTAKEN, _OTHER, _UNWRITTEN = 3, 4, 5
+
+
+class Records:
+    """`folder`: where this machine reads them, and where new files are put, which the next entry takes to the head."""
+
+    def __init__(self, shelves: list[Shelf], say: Callable[[str], None]) -> None:
+        self.head, *self._others = shelves
+        self._say = say
+        self._on_head: dict[str, str] = {}
+        # By node, what it was sent; None when it could not be.
+        self._sent: dict[str, dict[str, str] | None] = {}
+        self.folder = _here(self.head)
+
+    def refresh(self, lock: Lock) -> None:
+        """Read them from the head.
+
+        Errors: Unreachable; Mismatch when they are not a continuation of what was seen from here before, or when they
+        are gone while another node has some.
+        """
+        known = _journal(self.folder)
+        if not self.head.place.local:
+            self._fetch(known, lock)
+        if not _journal(self.folder):
+            self._look_elsewhere()
+
+    def append(self, size: int, line: bytes, lock: Lock) -> None:
+        """Write one line behind the journal's first `size` bytes, durably, with all new files; then send copies.
+
+        Errors: Overtaken without the lock; Refused when it cannot be written; Mismatch when somebody else wrote.
+        """
+        files = {} if self.head.place.local else self._lacking(self._on_head)
+        given = line.decode() + pack({name: content for name, content in files.items() if name != JOURNAL})
+        expect = (0, _OVERTAKEN, _OTHER, _UNWRITTEN)
+        done = self.head.ask("append", str(size), lock.number or "none", given=given, expect=expect)
+        where = f"{self.head.where}/{JOURNAL}"
+        if done.returncode == _OVERTAKEN:
+            raise overtaken(done.stdout)
+        if done.returncode == _OTHER:
+            raise Mismatch("somebody else wrote to the journal", where=where, hint="run the command again")
+        if done.returncode == _UNWRITTEN:
+            why = (done.stderr.strip().splitlines() or ["?"])[-1].rpartition(": ")[2]
+            raise Refused(f"the journal cannot be written: {why}", where=where, hint="mend that first")
+        if not self.head.place.local:
+            self._on_head |= {name: _sha256(content) for name, content in files.items()}
+            write(self.folder / JOURNAL, _journal(self.folder)[:size] + line)
+        self._copy()
+
+    def _fetch(self, known: bytes, lock: Lock) -> None:
+        _, _, archive = self.head.ask("fetch").stdout.partition("\n")
+        try:
+            found = unpack(archive)
+        except (tarfile.TarError, ValueError, EOFError, OSError) as error:
+            raise Refused(f"the records did not arrive whole: {error}", where=self.head.where) from None
+        if not found.get(JOURNAL, b"").startswith(known):
+            raise Mismatch(
+                f"the journal does not go on from what was seen here before, in {self.folder}",
+                where=f"{self.head.where}/{JOURNAL}",
+                hint="find out who changed it; move that folder away to accept what is on the head",
+            )
+        self._on_head = {name: _sha256(content) for name, content in found.items()}
+        for name, content in found.items():
+            path = self.folder / name
+            if not path.is_file() or path.read_bytes() != content:
+                write(path, content)
+        # Without the lock, a file that the head lacks may be one that a command here is about to send.
+        if lock.number is not None:
+            for name in self._files().keys() - found.keys():
+                (self.folder / name).unlink()
+
+    def _look_elsewhere(self) -> None:
+        """A head without a history, in a cluster that has one, is another head than before or a damaged one."""
+        for shelf in self._others:
+            copies = shelf.ask("copies").stdout.splitlines()
+            if copies:
+                raise Mismatch(
+                    f"node {self.head.place.name} has no history, but node {shelf.place.name} has {copies[0]}",
+                    where=self.head.where,
+                    hint="name the node first that was the head, or copy that to the head's folder, or move it away",
+                )
+
+    def _copy(self) -> None:
+        """Send the other nodes what they lack. One that is not reached is told of once, and gets all the next time."""
+        for shelf in self._others:
+            name = shelf.place.name
+            sent = self._sent.setdefault(name, {})
+            if sent is None:
+                continue
+            files = self._lacking(sent)
+            owner = (self.folder / "id").read_text() if (self.folder / "id").exists() else "new"
+            try:
+                shelf.ask("copy", f"{shelf.name}-{owner}", given=pack(files))
+            except HallmarkError as error:
+                self._sent[name] = None
+                self._say(f"warning: the copy of the history on node {name} lags behind: {error}")
+            else:
+                sent |= {name: _sha256(content) for name, content in files.items()}
+
+    def _lacking(self, there: dict[str, str]) -> dict[str, bytes]:
+        return {name: content for name, content in self._files().items() if there.get(name) != _sha256(content)}
+
+    def _files(self) -> dict[str, bytes]:
+        return {
+            str(path.relative_to(self.folder)): path.read_bytes()
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file() and _is_record(path.relative_to(self.folder))
+        }
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file durably, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    with fresh.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def _here(head: Shelf) -> Path:
+    if head.place.local:
+        return Path(head.state) / "clusters" / head.name
+    apart = hashlib.sha256(f"{head.place.address}\n{head.state}".encode()).hexdigest()[:8]
+    return paths.state() / "clusters" / f"{head.name}-{apart}"
+
+
+def _is_record(path: Path) -> bool:
+    # Logs are read from the ranks whenever they are asked for; the lock is of one node.
+    own = path.parts[0] in ("logs", "lock") or path.name.startswith(".") or path.suffix == ".new"
+    return not own
+
+
+def _journal(folder: Path) -> bytes:
+    """The whole lines of the journal that was read last."""
+    path = folder / JOURNAL
+    content = path.read_bytes() if path.is_file() else b""
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,138 @@
+"""Puts the results of a proof together: one document, and its Markdown tables. Measured values only."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+_SIGNALS = re.compile(
+    r"hallmark|MoE backend|must match w3|expert_dtype resolved|fp8_ds_mla|DSpark draft|draft stage", re.IGNORECASE
+)
+_PREFIX = re.compile(r"^.*?(?:INFO|WARNING|ERROR) [\d:. -]+\[[^\]]*\] ")
+
+
+def collect(out: Path, plan: dict[str, Any]) -> dict[str, Any]:
+    """The results below `out` in the order of the plan, each with the log lines that matter and a verdict."""
+    found: dict[str, Any] = {"cases": {}, "cost": {}}
+    for case in plan["cases"]:
+        path = out / f"{case['name']}.json"
+        if path.exists():
+            result = json.loads(path.read_text(encoding="utf-8"))
+            found["cases"][case["name"]] = {**case, **result, "signals": _signals(out / f"{case['name']}.log")}
+    for case in found["cases"].values():
+        case["verdict"] = _verdict(case, found["cases"])
+    for name in ("cost", "cost-eager"):
+        path = out / f"{name}.json"
+        if path.exists():
+            found["cost"][name] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def as_expected(found: dict[str, Any]) -> bool:
+    """Whether every case that was run did what its line says."""
+    return all(case["verdict"] == "as expected" for case in found["cases"].values())
+
+
+def acceptance(speculation: dict[str, Any]) -> tuple[float, list[float]]:
+    """Mean tokens a step (accepted ones and the target's own) and the share of drafts accepted at each position."""
+    drafts = speculation["drafts"]
+    share = [count / drafts for count in speculation["accepted_tokens_per_pos"]]
+    return 1 + speculation["accepted_tokens"] / drafts, share
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """Tables of the starts, the experts and the cost."""
+    cases = found["cases"]
+    lines = ["| case | sources | checkpoint | DSpark | result | tokens | verdict |", "| - | - | - | - | - | - | - |"]
+    for name, case in cases.items():
+        spec = "no"
+        if case["speculate"]:
+            spec = "yes" + "".join(f", {k} {v}" for k, v in case.get("spec", {}).items())
+        kv = "".join(f", {v}" for v in case.get("engine", {}).values())
+        lines.append(
+            f"| {name} | {case['tree']} | {case['model']}{kv} | {spec} | {_result(case)} | {_same(case, cases)} "
+            f"| {case['verdict']} |"
+        )
+    lines += ["", "| case | mean tokens a step | accepted at position 0, 1, … | drafts |", "| - | - | - | - |"]
+    for name, case in cases.items():
+        if case.get("speculation", {}).get("drafts"):
+            length, share = acceptance(case["speculation"])
+            shares = ", ".join(f"{value:.2f}" for value in share)
+            lines.append(f"| {name} | {length:.2f} | {shares} | {case['speculation']['drafts']} |")
+    lines += [
+        "",
+        "| case | layer | built with | checkpoint holds | largest error as loaded | elements off | output error |",
+        "| - | - | - | - | - | - | - |",
+    ]
+    for name, case in cases.items():
+        for layer in case.get("experts", []):
+            kernel = _share(layer["kernel"]) if layer["judged"] else "-"
+            lines.append(
+                f"| {name} | {layer['name']} | {layer['method']} | {layer['kind']} | {_share(layer['as_loaded'])} "
+                f"| {layer['wrong']:.1%} | {kernel} |"
+            )
+    for name, cost in found["cost"].items():
+        low, high = cost["interval"]
+        released = sorted(pair[0] for pair in cost["pairs"])[len(cost["pairs"]) // 2]
+        lines += [
+            "",
+            f"{name}: patched / released step time {cost['ratio']:.4f}, 95 % interval {low:.4f} to {high:.4f}, "
+            f"{len(cost['pairs'])} pairs, median step of the released tree {released * 1000:.2f} ms",
+        ]
+    return "\n".join(lines)
+
+
+def _share(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.3g}"
+
+
+def _signals(log: Path) -> list[str]:
+    if not log.exists():
+        return []
+    seen: dict[str, None] = {}
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        if _SIGNALS.search(line) and not line.lstrip().startswith(("File ", "from ", "raise ", "/")):
+            seen[_PREFIX.sub("", line)[:300]] = None
+    return list(seen)
+
+
+def _result(case: dict[str, Any]) -> str:
+    if case["error"]:
+        message = " ".join(case["error"]["message"].split()).replace("|", "\\|")
+        return f"{case['error']['type']}: {message[:220]}"
+    if not case["started"]:
+        return f"no result (exit status {case['exit']})"
+    return f"generates; started in {case['start_s']} s"
+
+
+def _same(case: dict[str, Any], cases: dict[str, Any]) -> str:
+    other = cases.get(case.get("same-as", ""))
+    if other is None or not case.get("outputs") or not other.get("outputs"):
+        return "-"
+    if case["outputs"] == other["outputs"]:
+        return f"and log-probabilities equal to {case['same-as']}"
+    count, total = _common(case, other)
+    return f"{count} of {total} equal to {case['same-as']} before the first difference"
+
+
+def _common(case: dict[str, Any], other: dict[str, Any]) -> tuple[int, int]:
+    """Tokens before the first difference, summed over the prompts, and all tokens."""
+    count = total = 0
+    for mine, theirs in zip(case["outputs"], other["outputs"], strict=True):
+        pairs = list(zip(mine["tokens"], theirs["tokens"], strict=True))
+        total += len(pairs)
+        count += next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
+    return count, total
+
+
+def _verdict(case: dict[str, Any], cases: dict[str, Any]) -> str:
+    if case["expect"] != "starts":
+        error = case["error"]
+        return "as expected" if error and case["expect"] in error["message"] else "not as expected"
+    if case["error"] or not case["started"]:
+        return "not as expected"
+    other = cases.get(case.get("same-as", ""))
+    if other is not None and other.get("outputs"):
+        count, total = _common(case, other)
+        return "as expected" if count == total else "not as expected"
+    return "as expected"

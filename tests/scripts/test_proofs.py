@@ -1,0 +1,210 @@
+"""The runner of the GPU proofs, with a stand-in for vLLM: what it starts, records, skips, ends and how it judges."""
+
+import base64
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recipe.applier.cli import main as applier
+from scripts.proofs import cost, prepare, run, table, trees
+
+# Answers as the checkpoint's name says, so that a case chooses what its engine does.
+STANDIN = """
+import pathlib, time, types
+
+class SamplingParams:
+    def __init__(self, **settings): self.count = settings["max_tokens"]
+
+class LLM:
+    def __init__(self, model, **engine):
+        self.kind = pathlib.Path(model).name
+        if self.kind == "refused":
+            raise ValueError("kv must have shape (num_blocks, page_block_size, h_kv, bytes_per_token)")
+        if self.kind == "hangs":
+            time.sleep(600)
+        config = types.SimpleNamespace(get_vocab_size=lambda: 100)
+        self.llm_engine = types.SimpleNamespace(model_config=config)
+
+    def generate(self, prompts, sampling, use_tqdm):
+        first = 7 if self.kind == "other" else 5
+        tokens = [first] * sampling.count
+        chosen = [{first: types.SimpleNamespace(logprob=-0.5)}] * sampling.count
+        answer = types.SimpleNamespace(token_ids=tokens, logprobs=chosen)
+        return [types.SimpleNamespace(outputs=[answer]) for _ in prompts]
+"""
+MAIN, SWA = trees.QUANT_MODES["main"], trees.QUANT_MODES["swa"]
+SOURCES = {
+    "vllm/__init__.py": STANDIN,
+    MAIN[0]: f"""from vllm.v1.kv_cache_interface import (
+    MLAAttentionSpec,
+    get_kv_quant_mode,
+)
+
+
+class DeepseekV4Attention:
+    def get_kv_cache_spec(self, vllm_config):
+        return MLAAttentionSpec(
+            model_version="deepseek_v4",
+            {MAIN[1]}
+        )
+""",
+    SWA[0]: f"""from vllm.v1.kv_cache_interface import (
+    SlidingWindowMLASpec,
+    get_kv_quant_mode,
+)
+
+
+class DeepseekV4SWACache:
+    def get_kv_cache_spec(self, vllm_config):
+        return SlidingWindowMLASpec(
+            dtype=self.dtype,
+            {SWA[1]}
+        )
+""",
+}
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> run.Places:
+    site = tmp_path / "site"
+    rows = []
+    files = SOURCES | {"vllm-0.26.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: vllm\nVersion: 0.26.0\n"}
+    for name, text in files.items():
+        path = site / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        rows.append(f"{name},sha256={digest},{len(text)}\n")
+    (site / "vllm-0.26.0.dist-info" / "RECORD").write_text("".join(rows) + "vllm-0.26.0.dist-info/RECORD,,\n")
+    kit = tmp_path / "kit"
+    prepare.kit(kit)
+    return run.Places(site, tmp_path / "checkpoints", kit, tmp_path / "trees", tmp_path / "out")
+
+
+def plan(**models: str) -> dict[str, Any]:
+    """One case for each name, of the checkpoint that it names."""
+    cases = [
+        {"name": name, "tree": "released", "model": model, "speculate": False, "expect": "starts"}
+        for name, model in models.items()
+    ]
+    return {"trees": {"released": {}}, "cases": cases}
+
+
+@pytest.fixture(autouse=True)
+def without_experts(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = run.engine_case
+    monkeypatch.setattr(run, "engine_case", lambda *given: original(*given) | {"experts": False})
+
+
+def soon() -> float:
+    return time.monotonic() + 60
+
+
+def test_what_an_engine_did_is_recorded_and_not_done_again(places: run.Places) -> None:
+    steps = plan(one="native", two="refused")
+    run.cases(places, steps, ["one", "two"], 2, 60, soon())
+    found = table.collect(places.out, steps)["cases"]
+    assert found["one"]["started"]
+    assert found["one"]["outputs"][0]["tokens"] == [5] * 64
+    assert found["two"]["error"]["type"] == "ValueError"
+    assert "kv must have shape" in found["two"]["error"]["message"]
+    before = (places.out / "one.json").stat().st_mtime_ns
+    run.cases(places, steps, ["one"], 1, 60, soon())
+    assert (places.out / "one.json").stat().st_mtime_ns == before
+
+
+def test_an_engine_that_takes_too_long_is_ended_and_has_no_result(places: run.Places) -> None:
+    steps = plan(slow="hangs")
+    run.cases(places, steps, ["slow"], 1, 2, soon())
+    found = table.collect(places.out, steps)["cases"]["slow"]
+    assert (found["exit"], found["started"], found["verdict"]) == (None, False, "not as expected")
+
+
+def test_nothing_is_begun_when_the_time_is_up(places: run.Places, capsys: pytest.CaptureFixture[str]) -> None:
+    run.cases(places, plan(late="native"), ["late"], 1, 60, time.monotonic() - 1)
+    assert "late: not begun" in capsys.readouterr().out
+    assert not (places.out / "late.json").exists()
+
+
+def test_a_tree_that_cannot_be_made_does_not_stop_the_other_cases(places: run.Places) -> None:
+    steps = plan(bad="native", good="native")
+    steps["trees"]["wrong"] = {"patchset": "all"}
+    steps["cases"][0]["tree"] = "wrong"
+    run.cases(places, steps, ["bad", "good"], 1, 60, soon())
+    assert list(table.collect(places.out, steps)["cases"]) == ["good"]
+
+
+def test_a_case_is_judged_by_its_error_and_by_the_tokens_of_another(places: run.Places) -> None:
+    steps = plan(base="native", same="native", differs="other", refused="refused")
+    for case in steps["cases"][1:3]:
+        case["same-as"] = "base"
+    steps["cases"][3]["expect"] = "bytes_per_token"
+    run.cases(places, steps, [case["name"] for case in steps["cases"]], 4, 60, soon())
+    found = table.collect(places.out, steps)
+    verdicts = {name: case["verdict"] for name, case in found["cases"].items()}
+    assert verdicts == {
+        "base": "as expected",
+        "same": "as expected",
+        "differs": "not as expected",
+        "refused": "as expected",
+    }
+    assert not table.as_expected(found)
+    text = table.markdown(found)
+    assert "and log-probabilities equal to base" in text
+    assert "0 of 256 equal to base before the first difference" in text
+
+
+def test_the_patches_put_back_what_was_taken_out_and_the_package_stays_as_it_was(places: run.Places) -> None:
+    before = {path: path.read_bytes() for path in places.site.rglob("*") if path.is_file()}
+    removed = run.tree(places, "no-modes", {"remove": ["main", "swa"]})
+    restored = run.tree(places, "restored", {"remove": ["main", "swa"], "patchset": "both"})
+    for file, argument in (MAIN, SWA):
+        assert "get_kv_quant_mode" not in (removed / file).read_text()
+        assert argument.rstrip(",") in (restored / file).read_text()
+    assert applier(["verify", "--target", str(restored)]) == 0
+    assert {path: path.read_bytes() for path in places.site.rglob("*") if path.is_file()} == before
+
+
+def test_an_argument_that_is_not_there_once_is_an_error(places: run.Places) -> None:
+    (places.site / SWA[0]).write_text("nothing\n")
+    with pytest.raises(ValueError, match=r"sparse_swa.py: .* is there 0 times, not once"):
+        run.tree(places, "no-modes", {"remove": ["swa"]})
+
+
+def test_every_case_names_a_tree_and_a_known_patch_set(places: run.Places) -> None:
+    import yaml
+
+    steps = yaml.safe_load((Path(table.__file__).parent / "cases.yaml").read_text())
+    kits = {path.stem for path in places.kit.glob("*.json")}
+    assert {tree["patchset"] for tree in steps["trees"].values() if "patchset" in tree} == kits
+    names = [case["name"] for case in steps["cases"]]
+    assert len(set(names)) == len(names)
+    for case in steps["cases"]:
+        assert case["tree"] in steps["trees"]
+        assert case.get("same-as", names[0]) in names
+
+
+def test_the_cost_is_the_median_of_the_pairs_with_an_interval_around_it() -> None:
+    pairs = [[1.0, 1.0 + i / 100] for i in range(-5, 6)]
+    found = cost.summary(pairs)
+    assert found["ratio"] == 1.0
+    low, high = found["interval"]
+    assert 0.95 <= low < 1.0 < high <= 1.05
+
+
+def test_acceptance_counts_the_target_s_own_token() -> None:
+    counts = {"drafts": 10, "accepted_tokens": 15, "accepted_tokens_per_pos": [10, 5, 0]}
+    assert table.acceptance(counts) == (2.5, [1.0, 0.5, 0.0])
+
+
+def test_only_log_lines_that_matter_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"started": True, "error": None}))
+    (tmp_path / "a.log").write_text(
+        "INFO 12-01 05:00:00 [mxfp4.py:1] Using 'MARLIN' Mxfp4 MoE backend.\nINFO 12-01 05:00:00 [x.py:1] hello\n"
+    )
+    found = table.collect(tmp_path, plan(a="native"))["cases"]["a"]
+    assert found["signals"] == ["Using 'MARLIN' Mxfp4 MoE backend."]
