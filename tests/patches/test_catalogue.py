@@ -15,7 +15,7 @@ ALL = pytest.mark.parametrize("path", [*SHIPPED, *DEMO], ids=lambda path: path.s
 
 
 @ALL
-def test_a_patch_file_loads_and_compiles(path: Path) -> None:
+def test_every_edit_of_a_patch_applies_to_some_release(path: Path) -> None:
     patch = catalogue.load_patch(path)
     versions = [*releases.nightlies(), *(release.version for release in releases.known())]
     used: set[int] = set()
@@ -39,6 +39,12 @@ def test_an_overlay_adds_a_module_of_this_project_and_is_tested(path: Path) -> N
             name = Path(edit.file).stem
             assert name.startswith("hallmark_")
             assert (ROOT / "tests" / "overlay" / f"test_{name}.py").is_file()
+
+
+@ALL
+def test_a_proof_that_a_patch_names_is_there(path: Path) -> None:
+    proof = catalogue.load_patch(path).value.proof
+    assert proof is None or (ROOT / proof).is_file()
 
 
 def test_every_overlay_module_belongs_to_a_patch() -> None:

@@ -17,7 +17,11 @@ from typing import TextIO
 from unittest.mock import MagicMock
 
 # The slow ones among the packages that vLLM imports whatever it is used for.
-_SHARED = ("torch._inductor.standalone_compile", "transformers", "openai.types.responses", "fastapi", "tokenizers")
+_SHARED = (
+    *("torch._inductor.standalone_compile", "torch._inductor.lowering", "transformers.processing_utils"),
+    *("transformers.models.auto.image_processing_auto", "transformers.modeling_gguf_pytorch_utils"),
+    *("openai.types.responses", "fastapi", "tokenizers", "xgrammar"),
+)
 # Imported at the top of a module by 0.22 and 0.23, for checkpoints that no proof loads.
 _STAND_INS = ("gguf", "gguf.constants", "gguf.quants")
 

@@ -9,13 +9,12 @@ import shutil
 from pathlib import Path
 
 from recipe.applier import commit
-from recipe.applier.manifest import sha256
-from recipe.applier.patchset import SCHEMA, PatchSet
+from recipe.applier.patchset import PatchSet
 from recipe.applier.plan import plan
 from recipe.applier.states import refusal
 from recipe.applier.tree import Tree, record_row, replace_rows
-from recipe.catalogue import compile as catalogue
 from recipe.catalogue import releases
+from recipe.catalogue.compile import catalogue, compile_patches
 from recipe.catalogue.released import sources
 from recipe.config import paths
 
@@ -55,13 +54,7 @@ def patched(version: str, folder: Path) -> Path:
 
 def everything(version: str) -> PatchSet:
     """The whole catalogue for one version, every patch optional."""
-    files = [catalogue.PATCHES / f"{id}.yaml" for id in catalogue.series()]
-    patches = [catalogue._compile(catalogue.load_patch(path), False, version) for path in files]
-    tree = Tree(released(version))
-    touched = sorted({edit["file"] for patch in patches for edit in patch["edits"]})  # type: ignore[attr-defined]
-    # A tree's own RECORD is no witness of what the release ships; here the tree is known to be the release.
-    baseline = {file: [sha256(data)] for file in touched if (data := tree.read(file)) is not None}
-    return PatchSet({"schema": SCHEMA, "vllm": version, "patches": patches, "baseline": baseline})
+    return compile_patches([(patch, False) for patch in catalogue()], version)
 
 
 def _unpack(version: str, folder: Path) -> None:
