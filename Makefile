@@ -4,8 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 HALLMARK := $(BIN)/hallmark
 
-.PHONY: help setup demo test lint figures profiles clusters plan audit render image bases launch rollback status \
-	logs stop certify history relock
+.PHONY: help setup bench demo test lint figures profiles clusters plan audit render image bases launch rollback status \
+	logs stop certify history relock adopt
 
 help: ## this list
 	@grep -hE '^[a-z ]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z ]+):.*## /  \1|/' | column -t -s '|'
@@ -53,8 +53,11 @@ image: setup ## PROFILE=NAME [BASE=REF]: build its patched image, or no image at
 bases: setup ## make the base images that no registry has (vLLM for the CPU), for the engine that docker talks to
 	@$(BIN)/python -m scripts.bases cpu
 
-render launch status logs stop certify history: setup ## CLUSTER=NAME
+render launch status logs stop adopt certify history: setup ## CLUSTER=NAME
 	@$(HALLMARK) $@ $(CLUSTER)
 
-rollback: setup ## CLUSTER=NAME [TO=REVISION]: back to a certified revision
+bench: setup ## CLUSTER=NAME or URL=ADDRESS [PRESET=NAME]: throughput, latency, acceptance
+	@$(HALLMARK) bench $(or $(CLUSTER),$(URL)) $(if $(PRESET),--preset $(PRESET))
+
+rollback: setup ## CLUSTER=NAME [TO=REVISION|DIGEST|TAG]: back to a certified revision
 	@$(HALLMARK) rollback $(CLUSTER) $(if $(TO),--to $(TO))

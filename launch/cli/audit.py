@@ -47,7 +47,8 @@ def audit(
         out.write_text(found.text(), encoding="utf-8")
     asked = bool(versions or files)
     if check:
-        _check(columns, record.load().differences(found))
+        # Only a listed release has a record to be compared with.
+        _check(columns, record.load().differences(found) if found.states else [])
     context.emit(
         {
             "releases": {column.name: {id: cell.state for id, cell in column.cells.items()} for column in columns},
@@ -66,6 +67,7 @@ def _sources(
         yield release.name, released.sources(release, keep_wheel=keep)
     for path in files:
         wheel = Wheel(path)
+        context.say(path.name)
         name = releases.name(wheel.distribution.replace("_", "-"), wheel.version)
         yield (path.name if name in {release.name for release in releases.known()} else name), wheel
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from launch.cli.context import Context
-from recipe.errors import Exit, HallmarkError
+from recipe.errors import Exit, HallmarkError, Refused
 
 if TYPE_CHECKING:
     from launch.proof.certificate import Verification
+    from recipe.image.reference import Reference
 
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
@@ -22,7 +23,7 @@ def certificate() -> None:
 
 
 @certificate.command()
-@click.argument("which", metavar="FILE|DIGEST")
+@click.argument("which", metavar="FILE|DIGEST|REPO:TAG|REPO@DIGEST")
 @click.pass_obj
 def show(context: Context, which: str) -> None:
     """Show what a certificate says and whether it is valid here. Changes nothing."""
@@ -31,7 +32,7 @@ def show(context: Context, which: str) -> None:
 
 
 @certificate.command()
-@click.argument("which", metavar="FILE|DIGEST")
+@click.argument("which", metavar="FILE|DIGEST|REPO:TAG|REPO@DIGEST")
 @click.option("--digest", metavar="DIGEST", help="it must be about this image or environment")
 @click.option("--profile", metavar="NAME", help="it must be about this profile")
 @click.pass_obj
@@ -45,16 +46,22 @@ def verify(context: Context, which: str, digest: str | None, profile: str | None
 
 
 @certificate.command("list")
-@click.argument("cluster", required=False)
+@click.argument("of", metavar="[CLUSTER|REPO:TAG|REPO@DIGEST]", required=False)
 @click.pass_obj
-def list_(context: Context, cluster: str | None) -> None:
-    """List the certificates in the history of CLUSTER, or of all clusters. Changes nothing."""
+def list_(context: Context, of: str | None) -> None:
+    """List certificates: of a cluster's history, of all, or beside an image in a registry. Changes nothing."""
     from launch.proof import certificate as certificates
     from launch.proof import keys
 
     trusted = keys.trusted()
-    found = [(path, certificates.verify(_read(path), trusted=trusted)) for path in _stored(context, cluster)]
-    document = {"certificates": [{"file": str(path), **one.document()} for path, one in found]}
+    there = _reference(of) if of is not None else None
+    if there is not None:
+        digest, contents = _attached(there)
+        listed: list[tuple[str | None, bytes]] = [(None, content) for content in contents]
+    else:
+        digest, listed = None, [(str(path), _read(path)) for path in _stored(context, of)]
+    found = [(file, certificates.verify(content, trusted=trusted, digest=digest)) for file, content in listed]
+    document = {"certificates": [{"file": file, **one.document()} for file, one in found]}
 
     def text() -> str:
         lines = [
@@ -71,18 +78,45 @@ def _verified(context: Context, which: str, digest: str | None = None, profile: 
     from launch.proof import keys
 
     named = _DIGEST.fullmatch(which)
-    if named is None or Path(which).is_file():
+    there = _reference(which)
+    if there is not None:
+        subject, contents = _attached(there)
+        digest = digest or subject
+    elif named is None or Path(which).is_file():
         contents = [_read(Path(which).expanduser())]
     else:
         digest = digest or named[1]
         contents = [_read(path) for path in _stored(context, None) if path.stem.startswith(named[1])]
     if not contents:
         hint = "`hallmark certificate list` shows what there is; or name the certificate's file"
+        if there is not None:
+            raise Refused(f"no certificate is attached to {which}", hint="`hallmark certify CLUSTER` attaches one")
         raise HallmarkError(f"no certificate about {which} is stored here", hint=hint)
     trusted = keys.trusted()
     found = [certificates.verify(content, trusted=trusted, digest=digest, profile=profile) for content in contents]
     # A digest may have been certified more than once; one certificate that holds is enough.
     return next((one for one in found if one.valid), found[-1])
+
+
+def _reference(which: str) -> "Reference | None":
+    """The image in a registry that is meant; a file of that name goes first."""
+    from recipe.image.reference import remote
+
+    found = None if Path(which).is_file() else remote(which)
+    return found if found is not None and found.name is not None else None
+
+
+def _attached(there: "Reference") -> tuple[str, list[bytes]]:
+    """The manifest's digest of an image in a registry, and what is attached to it; no layer is fetched."""
+    from launch.proof import attached
+    from recipe.image.registry import Repository
+
+    assert there.name is not None
+    with Repository(there) as repository:
+        image = repository.manifest(there.name)
+        if image is None:
+            raise Refused(f"there is no image {there.at(there.name)}")
+        return image.digest, attached.read(repository, image.digest)
 
 
 def _stored(context: Context, cluster: str | None) -> list[Path]:

@@ -40,7 +40,7 @@ def launch(
 
 @click.command()
 @click.argument("cluster")
-@click.option("--to", metavar="REVISION|DIGEST", help="default: the last certified revision that does not run")
+@click.option("--to", metavar="REVISION|DIGEST|TAG", help="default: the last certified revision that does not run")
 @click.option("-m", "why", metavar="WHY", help="the reason, for the history")
 @click.pass_obj
 def rollback(context: Context, cluster: str, to: str | None, why: str | None) -> None:
@@ -125,9 +125,14 @@ def certify(context: Context, cluster: str, key: str | None) -> None:
     from launch.ledger.certify import certify as prove
 
     found = prove(work(context.home, cluster, context.say), key)
-    context.emit(
-        found.to_json(), lambda: f"revision {found.revision} is certified: sha256:{found.digest}\n  {found.path}"
-    )
+
+    def text() -> str:
+        lines = [f"revision {found.revision} is certified: sha256:{found.digest}", f"  {found.path}"]
+        if found.attached is not None:
+            lines += [f"  attached to {found.attached}", f"  {found.tag} names it now"]
+        return "\n".join(lines)
+
+    context.emit(found.to_json(), text)
 
 
 @click.command()

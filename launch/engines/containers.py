@@ -1,7 +1,7 @@
 """The docker engine: ranks as containers of their nodes' engines, found again by the label that has their mark.
 
-Containers without that label are never touched. Stopped ones are kept, so that they keep their image and can be
-started again.
+Containers without that label are never touched, but those that were adopted by their id. Stopped ones are kept, so that
+they keep their image and can be started again.
 """
 
 import json
@@ -63,6 +63,9 @@ class DockerEngine:
 
     def ranks(self, plan: GroupPlan, group: str) -> list[RankState]:
         def look(rank: RankPlan) -> RankState:
+            if _adopted(rank):
+                found = self._asked(rank.place, lambda: self._inspect(rank, group), None)
+                return RankState(rank.name, rank.rank, found is not None and bool(found["State"]["Running"]), ())
             nothing: set[str] = set()
             running = self._asked(rank.place, lambda: self._labels(rank.place, _of(group), RANK), nothing)
             return RankState(rank.name, rank.rank, str(rank.rank) in running, ())
@@ -86,12 +89,16 @@ class DockerEngine:
         return {mark for marks in found for mark in marks if mark.startswith(f"{owner}/")}
 
     def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
+        def running_on(place: Place) -> list[str]:
+            ours = [name for rank in plan.ranks if rank.place == place for name in _adopted(rank)]
+            return [*self._list(place, _of(group)), *(it for name in ours for it in self._list(place, f"id={name}"))]
+
         def halt(place: Place) -> None:
-            running = self._list(place, _of(group))
+            running = running_on(place)
             if running:
                 # Docker asks all of them at the same time.
                 self._reach.docker(place, "stop", "--time", f"{patience:.0f}", *running, seconds=patience + 60)
-            if left := self._list(place, _of(group)):
+            if left := running_on(place):
                 raise NeedsOperator(f"node {place.name}: containers {', '.join(left)} cannot be ended")
 
         self._reach.each(lambda place: self._asked(place, lambda: halt(place), None), self._all([plan]))
@@ -171,7 +178,9 @@ class DockerEngine:
 
     def _inspect(self, rank: RankPlan, group: str) -> dict[str, Any] | None:
         """The rank's container, running or not."""
-        listed = self._list(rank.place, _of(group), f"label={RANK}={rank.rank}", every=True)
+        listed = [it for name in _adopted(rank) for it in self._list(rank.place, f"id={name}", every=True)]
+        # An adopted one that is gone was made again, with labels.
+        listed = listed or self._list(rank.place, _of(group), f"label={RANK}={rank.rank}", every=True)
         if not listed:
             return None
         found: list[dict[str, Any]] = json.loads(self._reach.docker(rank.place, "inspect", listed[0]))
@@ -210,6 +219,11 @@ def differences(rank: RankPlan, found: dict[str, Any]) -> list[str]:
         if running.get(name) != value:
             wrong.append(f"{name} is {running.get(name)!r}, planned was {value!r}")
     return wrong
+
+
+def _adopted(rank: RankPlan) -> list[str]:
+    """The id of the container that was adopted for the rank, if one was: the only unlabelled one that is touched."""
+    return [rank.container.adopted.id] if rank.container and rank.container.adopted else []
 
 
 def _of(group: str) -> str:

@@ -32,6 +32,7 @@ def run_parts(rank: RankPlan) -> list[tuple[str, ...]]:
     parts += [("--ulimit", f"{kind}={limit}") for kind, limit in box.ulimits.items()]
     parts += [("--label", f"{key}={value}") for key, value in box.labels.items()]
     parts += [("--mount", _mount(mount)) for mount in box.mounts]
+    parts += box.adopted.options if box.adopted else ()
     parts += [("--env", f"{key}={value}") for key, value in rank.env.items()]
     parts += [("--env", key) for key in rank.secrets]
     parts += [("--entrypoint", rank.argv[0]), (box.image,)]

@@ -29,6 +29,7 @@ class Event(StrEnum):
     NEEDS_OPERATOR = "NEEDS-OPERATOR"
     CERTIFIED = "CERTIFIED"
     LOCK_BROKEN = "LOCK-BROKEN"
+    ADOPTED = "ADOPTED"
 
 
 Write = Callable[[int, bytes], None]

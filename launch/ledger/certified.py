@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from launch.ledger import tags
 from launch.ledger.history import History, Revision
 from launch.ledger.subject import recorded
 from launch.ledger.work import Work, refusal
@@ -15,11 +16,12 @@ _SHORTEST_DIGEST = 8
 
 @dataclass(frozen=True)
 class Target:
-    """A certified revision with the plan and subject that bring it back."""
+    """A certified revision with the plan and subject that bring it back, and what a person should know about it."""
 
     revision: Revision
     plan: GroupPlan
     staging: Staging
+    notes: list[str]
 
 
 def restorable(work: Work, past: History, to: str | None) -> Target:
@@ -27,43 +29,58 @@ def restorable(work: Work, past: History, to: str | None) -> Target:
 
     Errors: Refused with every reason; nothing is touched.
     """
-    revision = _choose(past, to)
+    revision, notes = _choose(work, past, to)
     plan = work.generation(revision.number).plan
     staging = recorded(work, revision, plan)
     reasons = [*_certificate(work, revision, plan), *staging.unrestorable()]
     if reasons:
         raise refusal(f"revision {revision.number} cannot be rolled back to; nothing was touched", reasons)
-    return Target(revision, plan, staging)
+    notes += [*tags.moved(work, past, revision.profile), *staging.notes()]
+    return Target(revision, plan, staging, list(dict.fromkeys(notes)))
 
 
-def _choose(past: History, to: str | None) -> Revision:
+def _choose(work: Work, past: History, to: str | None) -> tuple[Revision, list[str]]:
     certified = [revision for revision in past.revisions.values() if revision.certificate]
     if to is None:
         running = past.revisions[past.running].certificate if past.running is not None else None
         others = [revision for revision in certified if revision.certificate != running]
         if not others:
             raise Refused("there is no certified revision but what runs", hint="certify one first, see history")
-        return max(others, key=lambda revision: revision.number)
+        return max(others, key=lambda revision: revision.number), []
+    text, notes = to, list[str]()
     found = _named(past, to.removeprefix("sha256:").lower())
+    # A number that no revision has is not looked up as a tag.
+    if not found and not _is_number(to) and (meant := tags.meaning(work, past, to)) is not None:
+        text, notes = f"{to} ({meant.digest})", meant.notes
+        found = [it for it in past.revisions.values() if f"sha256:{it.subject['digest']}" == meant.digest]
+        if not found:
+            message = f"{to} names {meant.digest}, which never ran on this cluster"
+            raise Refused(message, where="--to", hint=f"hallmark launch {work.cluster.name} --image {to}")
+        if meant.revision is not None:
+            found = [past.revisions[meant.revision]]
     if not found:
         known = ", ".join(str(revision.number) for revision in certified) or "none"
-        raise Refused(f"there is no revision {to!r}", where="--to", hint=f"certified revisions: {known}")
+        raise Refused(f"there is no revision, digest or tag {to!r}", where="--to", hint=f"certified revisions: {known}")
     if len({revision.subject["digest"] for revision in found}) > 1:
         raise Refused(f"{to} begins more than one digest", where="--to", hint="write more of it")
     proven = [revision for revision in found if revision.certificate]
     if not proven:
-        numbers = ", ".join(str(revision.number) for revision in found)
-        raise Refused(f"revision {numbers} is not certified", where="--to", hint="only what was proven can be restored")
-    return proven[-1]
+        which = ", ".join(str(revision.number) for revision in found)
+        what = f"{text}, revision {which}," if notes or text != to else f"revision {which}"
+        raise Refused(f"{what} is not certified", where="--to", hint="only what was proven can be restored")
+    return proven[-1], notes
 
 
 def _named(past: History, to: str) -> list[Revision]:
-    number = to.removeprefix("r")
-    if number.isdecimal() and len(number) < _SHORTEST_DIGEST:
-        return [revision for revision in past.revisions.values() if revision.number == int(number)]
+    if _is_number(to):
+        return [it for it in past.revisions.values() if it.number == int(to.removeprefix("r"))]
     if len(to) < _SHORTEST_DIGEST:
         return []
     return [revision for revision in past.revisions.values() if revision.subject["digest"].startswith(to)]
+
+
+def _is_number(to: str) -> bool:
+    return to.removeprefix("r").isdecimal() and len(to) < _SHORTEST_DIGEST
 
 
 def _certificate(work: Work, revision: Revision, plan: GroupPlan) -> list[str]:

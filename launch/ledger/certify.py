@@ -10,6 +10,7 @@ from typing import Any
 from launch.group.journal import Event
 from launch.group.transition import Generation
 from launch.ledger.judge import judge, load_gates, objections
+from launch.ledger.published import published
 from launch.ledger.status import ranks_now
 from launch.ledger.work import Work, api_key, refusal
 from launch.nodes.facts import machine, model_digest
@@ -30,13 +31,16 @@ _FIGURE_TOKENS = 96
 
 @dataclass(frozen=True)
 class Certified:
-    """The certificate of a revision: its file, the subject's digest, the gates, and single-stream tok/s."""
+    """The certificate of a revision: its file, the subject's digest, the gates, and single-stream tok/s; in a registry
+    also the image that it is attached to, and the tag that names that image from now on."""
 
     revision: int
     digest: str
     path: Path
     gates: list[GateResult]
     tok_s: float
+    attached: str | None
+    tag: str | None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -47,13 +51,16 @@ class Certified:
                 gate.name: {"verdict": gate.verdict, "value": gate.value, "bar": gate.bar} for gate in self.gates
             },
             "tok_s": self.tok_s,
+            "attached": self.attached,
+            "tag": self.tag,
         }
 
 
 def certify(work: Work, key: str | None) -> Certified:
     """Run the full gates on the running group, sign, and record; the group is only asked, never changed.
 
-    Errors: Refused when nothing runs, a rank is not as planned, or a gate does not pass; HallmarkError without a key.
+    Errors: Refused when nothing runs, a rank is not as planned, or a gate does not pass; HallmarkError without a key;
+    Unreachable when the cluster's registry is not reached, before the gates, or with the certificate in history.
     """
     signer = keys.load_private(key or _only_key())
     with locked(work.store.lock, "certify"):
@@ -62,6 +69,7 @@ def certify(work: Work, key: str | None) -> Certified:
             raise Refused("nothing runs that could be certified", hint=f"hallmark launch {work.cluster.name}")
         generation = work.generation(past.running)
         _as_planned(work, generation)
+        image = published(work, past.revisions[past.running], generation.plan)
         started = datetime.now(UTC)
         required = list(generation.plan.gates.certify)
         results = judge(work.engine, generation, load_gates(work.home, required), work.say)
@@ -77,7 +85,7 @@ def certify(work: Work, key: str | None) -> Certified:
         except ApiError as error:
             raise Refused(f"not certified: the group stopped answering: {error}") from None
         evidence = Evidence(
-            subjects={_SUBJECTS[plan.subject.kind]: digest},
+            subjects={_SUBJECTS[plan.subject.kind]: digest, **(image.subject if image else {})},
             configuration={
                 "profile": revision.profile_sha256,
                 "argv": argv_digest(plan),
@@ -96,8 +104,16 @@ def certify(work: Work, key: str | None) -> Certified:
         )
         envelope = certificate.sign(build(evidence), signer)
         path = _store(work.store.certificates, digest, past.running, envelope)
-        journal.append(Event.CERTIFIED, past.running, digest=digest, certificate=path.name, sha256=_sha256(envelope))
-    return Certified(past.running, digest, path, results, figure.tok_s)
+        journal.append(
+            Event.CERTIFIED,
+            past.running,
+            digest=digest,
+            certificate=path.name,
+            sha256=_sha256(envelope),
+            image=image.name if image else None,
+        )
+        tag = image.certified(plan.profile, envelope) if image else None
+    return Certified(past.running, digest, path, results, figure.tok_s, image.name if image else None, tag)
 
 
 def argv_digest(plan: GroupPlan) -> str:

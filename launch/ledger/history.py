@@ -8,9 +8,10 @@ from launch.group.journal import Entry, Event
 
 @dataclass
 class Revision:
-    """One launch or rollback. `operation` is its INTENT's number; `subject` is {kind, reference, patchset, venv,
-    digest}; `plan` and `profile_sha256` are sha256 in hex of the plan's and the profile's files; `restores` the
-    revision that a rollback brings back; `state` the last event, in small letters; `certificate` a file name."""
+    """One launch, rollback or adoption. `operation` is the number of its INTENT or ADOPTED; `subject` is {kind,
+    reference, patchset, venv, digest}; `plan` and `profile_sha256` are sha256 in hex of the plan's and the profile's
+    files; `restores` the revision that a rollback brings back; `state` the last event, in small letters;
+    `certificate` a file name."""
 
     number: int
     operation: int
@@ -47,12 +48,14 @@ class Revision:
 @dataclass
 class History:
     """`running`: the revision that should serve now; `unfinished`: the one whose launch never came to an end; `broken`:
-    the locks that were broken, as {at, who, held} with the owners by node."""
+    the locks that were broken, as {at, who, held} with the owners by node; `certified`: by profile the revision that
+    was certified last, which is what the profile's certified tag means."""
 
     revisions: dict[int, Revision]
     running: int | None
     unfinished: int | None
     broken: list[dict[str, Any]] = field(default_factory=list)
+    certified: dict[str, int] = field(default_factory=dict)
 
     @property
     def next(self) -> int:
@@ -67,7 +70,7 @@ def history(entries: list[Entry]) -> History:
     for entry in entries:
         if entry.event is Event.INTENT and entry.data["kind"] == "stop":
             stops.add(entry.seq)
-        elif entry.event is Event.INTENT:
+        elif entry.event in (Event.INTENT, Event.ADOPTED):
             data = entry.data
             found.revisions[entry.revision] = Revision(
                 number=entry.revision,
@@ -80,19 +83,25 @@ def history(entries: list[Entry]) -> History:
                 subject=data["subject"],
                 restores=data["restores"],
                 old=data["old"],
-                state="intent",
+                state=entry.event.value.lower(),
                 at=entry.at,
                 who=data["who"],
                 why=data["why"],
             )
-            found.unfinished = entry.revision
+            if entry.event is Event.ADOPTED:
+                # What was found running needs no further step.
+                found.running = entry.revision
+            else:
+                found.unfinished = entry.revision
         elif entry.event is Event.LOCK_BROKEN:
             found.broken.append({"at": entry.at, **entry.data})
         elif entry.operation in stops:
             if entry.event is Event.STOPPED:
                 found.running = found.unfinished = None
         elif entry.event is Event.CERTIFIED:
-            certificates[_proven(found.revisions[entry.revision])] = entry.data["certificate"]
+            revision = found.revisions[entry.revision]
+            certificates[_proven(revision)] = entry.data["certificate"]
+            found.certified[revision.profile] = entry.revision
         else:
             revision = found.revisions[entry.revision]
             revision.state = entry.event.value.lower()

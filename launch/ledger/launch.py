@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from launch.engines.secrets import missing
@@ -11,6 +11,7 @@ from launch.group.journal import Event, Journal
 from launch.group.transition import STOP_SECONDS, Generation, restore, switch
 from launch.ledger.history import History, history
 from launch.ledger.judge import judge, load_gates, objections
+from launch.ledger.standing import standing
 from launch.ledger.status import ranks_now
 from launch.ledger.subject import found
 from launch.ledger.subject import problems as in_the_way
@@ -29,7 +30,8 @@ from recipe.errors import ConfigError, HallmarkError, NeedsOperator, Refused
 @dataclass(frozen=True)
 class Outcome:
     """How a launch or rollback ended well. `outage`: seconds without an answer, None when nothing served before;
-    `tool_seconds`: all time that was not the ranks' own start and stop."""
+    `tool_seconds`: all time that was not the ranks' own start and stop; `trial`: whether it runs without a certificate;
+    `notes`: what a person should know about it."""
 
     cluster: str
     revision: int
@@ -39,6 +41,8 @@ class Outcome:
     gates: list[GateResult]
     steps: list[Step]
     tool_seconds: float
+    trial: bool = False
+    notes: list[str] = field(default_factory=list)
 
     @property
     def curl(self) -> str:
@@ -57,6 +61,8 @@ class Outcome:
             "gates": [gate.document() for gate in self.gates],
             "steps": [asdict(step) for step in self.steps],
             "tool_seconds": self.tool_seconds,
+            "trial": self.trial,
+            "notes": self.notes,
         }
 
 
@@ -81,7 +87,10 @@ def launch(work: Work, profile: str | None, why: str | None, image: str | None =
     wanted = want(work, profile, why, image)
     with locked(work.store.lock, f"launch {wanted.plan.profile}"):
         journal, past = _settled(work)
-        return _unchanged(work, past, wanted) or take(work, journal, past, wanted)
+        known = standing(work, wanted.plan, wanted.hardware.name)
+        work.say(known.said)
+        outcome = _unchanged(work, past, wanted) or take(work, journal, past, wanted)
+        return replace(outcome, trial=not known.certified, notes=[known.said])
 
 
 def want(work: Work, profile: str | None, why: str | None, image: str | None = None) -> Wanted:
@@ -89,7 +98,7 @@ def want(work: Work, profile: str | None, why: str | None, image: str | None = N
     checked = check_cluster(work.home, str(work.cluster.path), profile)
     for finding in checked.findings:
         work.say(f"{finding.severity}: {finding}")
-    subject, staging = found(checked.profile, checked.cluster, image)
+    subject, staging = found(checked, image)
     plan = plan_group(checked.profile, checked.cluster, subject)
     # Gates are looked up before anything stops, so that a misspelt one cannot take a group down.
     load_gates(work.home, [*plan.gates.trial, *plan.gates.certify])
@@ -157,7 +166,7 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
 
 
 def rollback(work: Work, to: str | None, why: str | None) -> Outcome:
-    """Launch an earlier certified revision: `to` is its number or the start of its digest, by default the last
+    """Launch an earlier certified revision: `to` is its number, the start of its digest, or a tag; by default the last
     certified one that is not running.
 
     Errors: Refused when there is none, or its certificate or environment does not hold; nothing is touched then.
@@ -168,13 +177,14 @@ def rollback(work: Work, to: str | None, why: str | None) -> Outcome:
         journal, past = _settled(work)
         target = restorable(work, past, to)
         work.say(f"revision {target.revision.number} is certified: {target.revision.certificate}")
-        for note in target.staging.notes():
+        for note in target.notes:
             work.say(f"note: {note}")
         # Nothing is read from the profile: that it is broken now may be why somebody rolls back.
         hardware = load_hardware(work.home, target.revision.hardware)
         number, sha256 = target.revision.number, target.revision.profile_sha256
         wanted = Wanted(target.plan, target.staging, hardware, sha256, "rollback", number, why)
-        return _unchanged(work, past, wanted) or take(work, journal, past, wanted)
+        outcome = _unchanged(work, past, wanted) or take(work, journal, past, wanted)
+        return replace(outcome, notes=target.notes)
 
 
 def stop(work: Work) -> list[int]:
@@ -184,8 +194,10 @@ def stop(work: Work) -> list[int]:
     """
     with locked(work.store.lock, "stop"):
         journal, past = work.look()
-        recent = [work.generation(number).plan for number in _recent(past)]
-        running = work.engine.groups(work.store.owner(), recent) if past.revisions else set()
+        recent = [work.generation(number) for number in _recent(past)]
+        running = work.engine.groups(work.store.owner(), [it.plan for it in recent]) if past.revisions else set()
+        # Containers without labels are only known by their plans.
+        running |= {it.mark for it in recent if _is_adopted(it.plan) and any(rank.alive for rank in work.ranks(it))}
         stopped = [number for number in past.revisions if work.store.mark(number) in running]
         if not stopped and past.running is None and past.unfinished is None:
             return []
@@ -199,6 +211,10 @@ def stop(work: Work) -> list[int]:
             raise NeedsOperator("interrupted, and some ranks may still run", hint="run `hallmark stop` again") from None
         journal.append(Event.STOPPED, revision, intent.operation)
         return stopped
+
+
+def _is_adopted(plan: GroupPlan) -> bool:
+    return any(rank.container is not None and rank.container.adopted is not None for rank in plan.ranks)
 
 
 def _unchanged(work: Work, past: History, wanted: Wanted) -> Outcome | None:

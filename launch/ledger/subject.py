@@ -13,10 +13,12 @@ from launch.nodes.staging import Staging
 from launch.plan.group import GroupPlan, Subject
 from launch.plan.place import Place
 from recipe.catalogue.compile import compile_profile
+from recipe.config.check import Checked
 from recipe.config.load import Loaded, venv_folder
 from recipe.config.models import Cluster, Hardware, Profile
 from recipe.errors import HallmarkError, Problem
 from recipe.image.plan import LABEL, REPOSITORY, tag
+from recipe.image.reference import Reference, repository
 
 
 def named(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | None) -> Subject:
@@ -44,30 +46,42 @@ def named(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | N
     return Subject("image", reference or str(value.base), patchset)
 
 
-def found(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | None) -> tuple[Subject, Staging]:
+def found(checked: Checked, reference: str | None) -> tuple[Subject, Staging]:
     """What is run, looked at: with its digest, and the way to put it in place.
 
     Errors: as `named`; HallmarkError without the virtual environment; Refused without the image.
     """
+    profile, cluster, hardware = checked.profile, checked.cluster, checked.hardware
     if cluster.value.engine == "process":
         subject = named(profile, cluster, reference)
         venv = Path(str(subject.venv))
         made = environment.describe(venv, compile_profile(profile))
         return replace(subject, reference=str(made.folder), digest=made.digest), made
     subject = named(profile, cluster, reference)
-    here = image.resolve(subject.reference, None if reference is None else "--image")
+    registry = registry_of(cluster)
+    where = None if reference is None else "--image"
+    here = image.resolve(subject.reference, where, registry, hardware.value.architecture)
     digest = here.config_digest.removeprefix("sha256:")
     # The image itself says what was patched, also when it was built from other files than are here now.
     subject = replace(subject, patchset=here.labels.get(f"{LABEL}.patchset"), digest=digest)
     places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
-    return subject, image.staged(subject.reference, digest, places)
+    return subject, image.staged(subject.reference, digest, places, registry)
+
+
+def registry_of(cluster: Loaded[Cluster]) -> Reference | None:
+    """The repository that the cluster names. Errors: HallmarkError when it is none."""
+    text = cluster.value.registry
+    return (
+        repository(text, cluster.document.where(("registry",))) if text and cluster.value.engine == "docker" else None
+    )
 
 
 def recorded(work: Work, revision: Revision, plan: GroupPlan) -> Staging:
     """What a revision ran. Errors: Mismatch when its records are missing or were edited."""
     subject = revision.subject
     if subject["kind"] == "image":
-        return image.staged(subject["reference"], subject["digest"], (rank.place for rank in plan.ranks))
+        places = (rank.place for rank in plan.ranks)
+        return image.staged(subject["reference"], subject["digest"], places, registry_of(work.cluster))
     patchset = work.store.load_patchset(subject["patchset"])
     return Environment(Path(subject["reference"]), subject["digest"], patchset, Path(subject["venv"]))
 

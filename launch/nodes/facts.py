@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from launch.nodes import reach
 from launch.plan.group import GroupPlan, RankPlan, at_home
 from launch.plan.place import Place
+from launch.plan.ranks import model
 from recipe.errors import Refused
 
 _HASHES = 'cd "$1" && find -L . -type f -exec sha256sum {} +'
@@ -19,22 +20,37 @@ def machine(place: Place) -> dict[str, object]:
     return {"machine": processor, "kernel": kernel, "system": system}
 
 
-def model_folder(rank: RankPlan) -> PurePosixPath:
-    """The model's folder on the rank's own node; `~` is written out."""
+def model_folder(rank: RankPlan) -> PurePosixPath | None:
+    """The model's folder on the rank's own node, `~` written out; None when it is not a folder of the node, such as a
+    repository's name."""
     rank = at_home(rank, reach.home(rank.place))
-    first = next(place for place, word in enumerate(rank.argv) if word.startswith("--"))
-    folder = rank.argv[first - 1]
-    if rank.container is not None:
-        folder = next(mount.source for mount in rank.container.mounts if mount.target == folder)
-    return PurePosixPath(folder)
+    named = model(rank.argv)
+    if named is None or not named.startswith("/"):
+        return None
+    folder = PurePosixPath(named)
+    if rank.container is None:
+        return folder
+    above = [mount for mount in rank.container.mounts if folder.is_relative_to(mount.target)]
+    if not above:
+        return None
+    nearest = max(above, key=lambda mount: len(mount.target))
+    return PurePosixPath(nearest.source) / folder.relative_to(nearest.target)
 
 
 def model_digest(plan: GroupPlan) -> str:
     """sha256 (hex) over the sorted (path, sha256) of every file of the model.
 
-    Errors: Refused when a node has another model than the head, or its folder cannot be read.
+    Errors: Refused when a node has another model than the head, or its folder cannot be read or is none of the node.
     """
-    folders = {rank.place: str(model_folder(rank)) for rank in plan.ranks}
+    folders = {}
+    for rank in plan.ranks:
+        folder = model_folder(rank)
+        if folder is None:
+            message = (
+                f"node {rank.name}: the model {model(rank.argv)} is not a folder of that node, so nothing says which"
+            )
+            raise Refused(message, hint="serve a folder that is mounted into the container")
+        folders[rank.place] = str(folder)
     digests = dict(zip(folders, reach.each(lambda it: _digest(*it), folders.items()), strict=True))
     head = plan.ranks[0].place
     for place, digest in digests.items():

@@ -1,9 +1,14 @@
-"""Images of the docker engine: found on this machine by name, brought to nodes by digest, compared there."""
+"""Images of the docker engine: found by name on this machine or in the cluster's registry, brought to nodes by digest,
+compared there.
+
+Nodes pull from the cluster's registry, else from one that is served here for that time.
+"""
 
 import shutil
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from launch.nodes import reach, registry
 from launch.plan.place import Place
@@ -11,6 +16,10 @@ from recipe.errors import HallmarkError, Mismatch, Refused
 from recipe.image import build, engine, inspect
 from recipe.image.client import Client
 from recipe.image.inspect import Image
+from recipe.image.reference import Reference, remote
+
+if TYPE_CHECKING:
+    from recipe.image.registry import Repository
 
 # Any docker program can push; only building asks for more.
 _CLIENT = Client("docker", buildx=False)
@@ -20,11 +29,12 @@ _REPOSITORY = "hallmark"
 @dataclass(frozen=True)
 class StagedImage:
     """An image on its nodes. `reference` is the name under which it was found; `digest` the sha256 (hex) of its
-    configuration."""
+    configuration; `registry` the repository of the cluster's registry."""
 
     reference: str
     digest: str
     places: tuple[Place, ...]
+    registry: Reference | None = None
 
     @property
     def patchset(self) -> None:
@@ -38,23 +48,72 @@ class StagedImage:
         lacking = self.lacking()
         if not lacking:
             return
-        here = _here(self.id)
-        if here is None:
+        if (source := self.registry) is not None:
+            sent = self.publish(say)
+            reach.each(lambda place: self._pull(place, source, sent, say), lacking)
+            return
+        if _here(self.id) is None:
             names = ", ".join(place.name for place in lacking)
             raise Refused(f"{self.reference} ({self.id}) is neither here nor on {names}", hint="build it again")
         with registry.serving() as port:
-            repository = f"127.0.0.1:{port}/{_REPOSITORY}"
-            tags = [f"{repository}:{self.digest[:12]}"]
+            own = Reference(f"127.0.0.1:{port}", _REPOSITORY)
+            tags = [own.at(self.digest[:12])]
             engine.ask(_CLIENT, "tag", self.id, tags[0])
             try:
                 manifest = build.push(_CLIENT, tags[0], say)
-                tags.append(f"{repository}@{manifest}")
-                reach.each(lambda place: self._pull(place, port, manifest, say), lacking)
+                tags.append(own.at(manifest))
+                reach.each(lambda place: self._pull(place, own, manifest, say), lacking)
             finally:
                 # They are worth nothing without that registry.
                 for name in tags:
                     with suppress(HallmarkError):
                         engine.ask(_CLIENT, "image", "rm", "--no-prune", name)
+
+    def published(self) -> str | None:
+        """The manifest's digest of the image in the cluster's registry; None when it is not there, or there is none.
+
+        Errors: Unreachable; Refused.
+        """
+        if self.registry is None:
+            return None
+        own = remote(self.reference)
+        names = [self.digest[:12]]
+        if own is not None and own.name is not None and own.repository == self.registry.repository:
+            names.insert(0, own.name)
+        with _asked(self.registry) as repository:
+            for name in names:
+                found = repository.manifest(name)
+                if found is not None and found.config == self.id:
+                    return found.digest
+        return None
+
+    def publish(self, say: Callable[[str], None]) -> str:
+        """Bring the image to the cluster's registry, from here or from a node that has it; gives its manifest's digest.
+
+        Errors: Unreachable; Refused when nobody has it, or it may not be pushed.
+        """
+        assert self.registry is not None
+        if (there := self.published()) is not None:
+            return there
+        name = self.registry.at(self.digest[:12])
+        say(f"  {self.reference} goes to {name}")
+        if _here(self.id) is not None:
+            engine.ask(_CLIENT, "tag", self.id, name)
+            try:
+                build.push(_CLIENT, name, say)
+            finally:
+                with suppress(HallmarkError):
+                    engine.ask(_CLIENT, "image", "rm", "--no-prune", name)
+        else:
+            missing = self.lacking()
+            holder = next((place for place in self.places if place not in missing), None)
+            if holder is None:
+                where = f"in {self.registry.repository}, nor here, nor on any node"
+                raise Refused(f"{self.reference} ({self.id}) is not {where}", hint="build it again")
+            self._push(holder)
+        if (there := self.published()) is None:
+            raise Mismatch(f"{name} is another image than {self.id}, which was pushed")
+        return there
 
     def differences(self) -> list[str]:
         """None: a container holds its image, and drift compares the two."""
@@ -64,7 +123,13 @@ class StagedImage:
         lacking = self.lacking()
         if not lacking or _here(self.id) is not None:
             return []
-        return [f"{self.id} is neither here nor on {', '.join(place.name for place in lacking)}"]
+        told = f"{self.id} is neither here nor on {', '.join(place.name for place in lacking)}"
+        try:
+            # From a node that has it the others get it through the registry.
+            possible = self.registry is not None and len(lacking) < len(self.places)
+            return [] if possible or self.published() is not None else [told]
+        except HallmarkError as error:
+            return [f"{told}, and {error}"]
 
     def notes(self) -> list[str]:
         with suppress(HallmarkError):
@@ -90,25 +155,64 @@ class StagedImage:
             raise reach.refused(place, done, "docker image inspect failed")
         return done.stdout.strip() == self.id
 
-    def _pull(self, place: Place, port: int, manifest: str, say: Callable[[str], None]) -> None:
+    def _pull(self, place: Place, source: Reference, manifest: str, say: Callable[[str], None]) -> None:
         say(f"  {place.name} gets {self.reference}")
-        with registry.reachable(place, port) as there:
-            name = f"127.0.0.1:{there}/{_REPOSITORY}@{manifest}"
+        with _seen(source, place) as seen:
+            name = seen.at(manifest)
             reach.docker(place, "pull", "--quiet", name, seconds=None)
             found = reach.docker(place, "image", "inspect", "--format", "{{.Id}}", name).strip()
         if found != self.id:
             raise Mismatch(f"node {place.name} got {found}, and {self.id} was sent")
 
+    def _push(self, place: Place) -> None:
+        assert self.registry is not None
+        with _seen(self.registry, place) as seen:
+            name = seen.at(self.digest[:12])
+            reach.docker(place, "tag", self.id, name)
+            try:
+                reach.docker(place, "push", "--quiet", name, seconds=None)
+            finally:
+                with suppress(HallmarkError):
+                    reach.docker(place, "image", "rm", "--no-prune", name)
 
-def resolve(reference: str, where: str | None) -> Image:
-    """The image of this name on this machine's engine. Errors: Refused when there is none; Unreachable."""
+
+@contextmanager
+def _seen(source: Reference, place: Place) -> Iterator[Reference]:
+    """The repository as a node reaches it: one on this machine's loopback through the SSH connection."""
+    if not source.loopback:
+        yield source
+        return
+    with registry.reachable(place, source.port) as port:
+        # Under that name docker asks for no encryption on the node either.
+        yield source if port == source.port else Reference(f"127.0.0.1:{port}", source.path)
+
+
+@contextmanager
+def _asked(source: Reference) -> Iterator["Repository"]:
+    # Its HTTP client takes longer to import than most commands that only plan.
+    from recipe.image.registry import Repository
+
+    with Repository(source) as repository:
+        yield repository
+
+
+def resolve(reference: str, where: str | None, registry: Reference | None, architecture: str) -> Image:
+    """The image of this name: in the cluster's registry when the name is one of there, else on this machine's engine.
+
+    Errors: Refused when there is none; Unreachable.
+    """
+    named = remote(reference)
+    if registry is not None and named is not None and named.name and named.repository == registry.repository:
+        with _asked(registry) as repository:
+            there = repository.image(named.name, architecture)
+        if there is not None:
+            return there[1]
     found = _here(reference)
     if found is None:
-        raise Refused(
-            f"there is no image {reference} on this machine's engine",
-            where=where,
-            hint="`hallmark image PROFILE` builds a profile's; `docker pull` fetches another",
-        )
+        hint = "`hallmark image PROFILE` builds a profile's; `docker pull` fetches another"
+        if registry is not None:
+            hint = f"`hallmark image PROFILE --push {registry.repository}` builds a profile's and stores it there"
+        raise Refused(f"there is no image {reference} on this machine's engine", where=where, hint=hint)
     return found
 
 
@@ -119,6 +223,6 @@ def _here(reference: str) -> Image | None:
     return inspect.image(_CLIENT, reference)
 
 
-def staged(reference: str, digest: str, places: Iterable[Place]) -> StagedImage:
+def staged(reference: str, digest: str, places: Iterable[Place], registry: Reference | None = None) -> StagedImage:
     """The image on each of these places once."""
-    return StagedImage(reference, digest, tuple(dict.fromkeys(places)))
+    return StagedImage(reference, digest, tuple(dict.fromkeys(places)), registry)

@@ -28,11 +28,13 @@ class Overtaken(Busy):
 
 @dataclass(frozen=True)
 class Owner:
-    """Who holds a lock. `machine` and `began` tell a process from every other one that ever had its number."""
+    """Who holds a lock. `host` is a machine through all its boots, `boot` one of them with the processes that are seen
+    there; `began` tells a process from every other one that had its number in that boot."""
 
     number: str
     who: str
-    machine: str
+    host: str
+    boot: str
     pid: int
     began: int
     since: str
@@ -41,9 +43,11 @@ class Owner:
     @property
     def alive(self) -> bool | None:
         """Whether that process still runs; None when it is not of this machine."""
-        if self.machine != _machine():
-            return None
-        return _began(self.pid) == self.began
+        if self.boot == _boot():
+            return _began(self.pid) == self.began
+        # A container has the same kernel and host, and sees other processes.
+        rebooted = self.host == _host() and self.boot.split()[:1] != _boot().split()[:1]
+        return False if rebooted else None
 
     def __str__(self) -> str:
         return f"{self.who} (process {self.pid}) since {self.since}: {self.why}"
@@ -74,7 +78,7 @@ class Lock:
         began = _began(os.getpid())
         assert began is not None
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        mine = Owner(secrets.token_hex(8), whoami(), _machine(), os.getpid(), began, since, why)
+        mine = Owner(secrets.token_hex(8), whoami(), _host(), _boot(), os.getpid(), began, since, why)
 
         def take(shelf: Shelf) -> None:
             # Noted before: when the answer is lost, it may be taken.
@@ -166,11 +170,18 @@ def _read(number: str, told: str) -> Owner | None:
     try:
         return Owner(number=number, **json.loads(told))
     except (ValueError, TypeError):
-        return Owner(number, "somebody", "", 0, 0, "an unknown time", told.strip()[:80]) if number else None
+        return Owner(number, "somebody", "", "", 0, 0, "an unknown time", told.strip()[:80]) if number else None
 
 
-def _machine() -> str:
-    """This boot of this machine, and the processes that are seen from here: a container's have numbers of their own."""
+def _host() -> str:
+    """This machine; its name alone may be that of many."""
+    path = Path("/etc/machine-id")
+    number = path.read_text().strip() if path.is_file() else secrets.token_hex(8)
+    return f"{socket.gethostname()} {number}"
+
+
+def _boot() -> str:
+    """This boot, and the processes that are seen from here: a container's have numbers of their own."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from launch.nodes.ports import listener
 from launch.nodes.variables import number
 from launch.plan.group import GroupPlan, at_home
+from launch.plan.ranks import flag, words
 from recipe.config.load import Loaded
 from recipe.config.models import Cluster, Hardware
 from recipe.errors import Problem
@@ -48,11 +49,12 @@ def model_folder(plan: GroupPlan) -> Path:
 
 def plan_ports(plan: GroupPlan) -> dict[str, int]:
     """The ports that the head opens, by their keys in the cluster file."""
-    argv = plan.ranks[0].argv
+    argv = words(plan.ranks[0].argv)
     api = urlsplit(plan.api_url).port
     ports = {} if api is None else {"api": api}
-    if "--master-port" in argv:
-        ports["master"] = int(argv[argv.index("--master-port") + 1])
+    if len(plan.ranks) > 1:
+        # A group that was started by hand may have left it at vLLM's default.
+        ports["master"] = int(flag(argv, "--master-port") or 29501)
     return ports
 
 

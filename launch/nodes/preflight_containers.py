@@ -49,6 +49,9 @@ def _architecture(place: Place, hardware: Loaded[Hardware]) -> list[Problem]:
 
 def _model(rank: RankPlan, cluster: Loaded[Cluster]) -> list[Problem]:
     folder = model_folder(rank)
+    if folder is None:
+        # Only what somebody started by hand; whether it can be fetched is between vLLM and its source.
+        return []
     if reach.run(rank.place, ("test", "-f", f"{folder}/config.json")).returncode == 0:
         return []
     where = cluster.document.where(("paths", "models"))

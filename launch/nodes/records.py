@@ -25,6 +25,7 @@ class Records:
         self.head, *self._others = shelves
         self._say = say
         self._on_head: dict[str, str] = {}
+        self._lines = b""
         # By node, what it was sent; None when it could not be.
         self._sent: dict[str, dict[str, str] | None] = {}
         self.folder = _here(self.head)
@@ -47,9 +48,10 @@ class Records:
         Errors: Overtaken without the lock; Refused when it cannot be written; Mismatch when somebody else wrote.
         """
         files = {} if self.head.place.local else self._lacking(self._on_head)
-        given = line.decode() + pack({name: content for name, content in files.items() if name != JOURNAL})
-        expect = (0, _OVERTAKEN, _OTHER, _UNWRITTEN)
-        done = self.head.ask("append", str(size), lock.number or "none", given=given, expect=expect)
+        files.pop(JOURNAL, None)
+        given = line.decode() + pack(files)
+        words = (str(size), lock.number or "none", str(len(files)))
+        done = self.head.ask("append", *words, given=given, expect=(0, _OVERTAKEN, _OTHER, _UNWRITTEN))
         where = f"{self.head.where}/{JOURNAL}"
         if done.returncode == _OVERTAKEN:
             raise overtaken(done.stdout)
@@ -60,7 +62,9 @@ class Records:
             raise Refused(f"the journal cannot be written: {why}", where=where, hint="mend that first")
         if not self.head.place.local:
             self._on_head |= {name: _sha256(content) for name, content in files.items()}
-            write(self.folder / JOURNAL, _journal(self.folder)[:size] + line)
+            # Not from the file: another command that only reads may just have put back what it read before.
+            self._lines = self._lines[:size] + line
+            write(self.folder / JOURNAL, self._lines)
         self._copy()
 
     def _fetch(self, known: bytes, lock: Lock) -> None:
@@ -76,6 +80,7 @@ class Records:
                 hint="find out who changed it; move that folder away to accept what is on the head",
             )
         self._on_head = {name: _sha256(content) for name, content in found.items()}
+        self._lines = found.get(JOURNAL, b"")
         for name, content in found.items():
             path = self.folder / name
             if not path.is_file() or path.read_bytes() != content:
@@ -98,20 +103,23 @@ class Records:
 
     def _copy(self) -> None:
         """Send the other nodes what they lack. One that is not reached is told of once, and gets all the next time."""
+        owner = self.folder / "id"
+        if not owner.exists():
+            # Nothing was ever launched.
+            return
         for shelf in self._others:
             name = shelf.place.name
             sent = self._sent.setdefault(name, {})
             if sent is None:
                 continue
             files = self._lacking(sent)
-            owner = (self.folder / "id").read_text() if (self.folder / "id").exists() else "new"
             try:
-                shelf.ask("copy", f"{shelf.name}-{owner}", given=pack(files))
+                shelf.ask("copy", f"{shelf.name}-{owner.read_text()}", given=pack(files))
             except HallmarkError as error:
                 self._sent[name] = None
                 self._say(f"warning: the copy of the history on node {name} lags behind: {error}")
             else:
-                sent |= {name: _sha256(content) for name, content in files.items()}
+                sent |= {file: _sha256(content) for file, content in files.items()}
 
     def _lacking(self, there: dict[str, str]) -> dict[str, bytes]:
         return {name: content for name, content in self._files().items() if there.get(name) != _sha256(content)}
@@ -127,7 +135,8 @@ class Records:
 def write(path: Path, content: bytes) -> None:
     """Write a file durably, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
+    # Of its own, because another command may bring this machine's copy up to date at the same time.
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
     with fresh.open("wb") as file:
         file.write(content)
         file.flush()
@@ -144,8 +153,7 @@ def _here(head: Shelf) -> Path:
 
 def _is_record(path: Path) -> bool:
     # Logs are read from the ranks whenever they are asked for; the lock is of one node.
-    own = path.parts[0] in ("logs", "lock") or path.name.startswith(".") or path.suffix == ".new"
-    return not own
+    return path.parts[0] not in ("logs", "lock") and not any(part.startswith(".") for part in path.parts)
 
 
 def _journal(folder: Path) -> bytes:

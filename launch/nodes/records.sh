@@ -43,17 +43,20 @@ case $action in
     echo "$folder"
     if [ -d "$folder" ]; then
       cd "$folder"
-      find . -type f ! -path './logs/*' ! -path './.*' ! -name '*.new' ! -name lock | tar -czf - -T - | base64
+      find . -type f ! -path './logs/*' ! -path '*/.*' ! -name lock | tar -czf - -T - | base64
     fi
     ;;
-  append) # SIZE LOCK; the line, then an archive of new files
+  append) # SIZE LOCK FILES; the line, then an archive of so many new files
     guard
     if [ "$(held)" != "$2" ]; then
       sed -n 2p "$folder/lock" 2>/dev/null || true
       exit 3
     fi
     IFS= read -r line
-    unpack "$folder" durable
+    if [ "$3" -ne 0 ]; then
+      rm -rf "$folder"/.fresh.*
+      unpack "$folder" durable
+    fi
     if [ ! -e "$journal" ]; then
       : >"$journal"
       sync "$folder"

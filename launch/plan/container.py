@@ -23,6 +23,15 @@ class Mount:
 
 
 @dataclass(frozen=True)
+class Adopted:
+    """A container that somebody started by hand. `id` is the engine's; `options`: what `docker run` would be told to
+    make it again, beside what every container has here."""
+
+    id: str
+    options: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class Container:
     """Everything about a rank's container but its command and environment. `ulimits`: -1 is no limit."""
 
@@ -41,6 +50,7 @@ class Container:
     init: bool = True
     # A headless rank takes 11 s to end; Docker's own 10 s would kill it.
     stop_timeout: int = 30
+    adopted: Adopted | None = None
 
 
 def model_path(profile: Profile) -> str:

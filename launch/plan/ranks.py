@@ -1,6 +1,9 @@
 """Which rank a node is, and the arguments that make vLLM's ranks one group."""
 
 import ipaddress
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from recipe.config.models import Cluster, Profile
 
@@ -26,6 +29,38 @@ def without_rank(argv: tuple[str, ...]) -> tuple[str, ...]:
         else:
             kept.append(argument)
     return tuple(kept)
+
+
+def words(argv: Sequence[str]) -> list[str]:
+    """The words of a command, also of one that is given to a shell as one text."""
+    shell = PurePosixPath(argv[0]).name in ("sh", "bash", "dash") if argv else False
+    for place, word in enumerate(argv):
+        if shell and word.startswith("-") and word.endswith("c") and place + 1 < len(argv):
+            try:
+                return shlex.split(argv[place + 1], comments=True)
+            except ValueError:
+                return list(argv)
+    return list(argv)
+
+
+def flag(argv: Sequence[str], *names: str) -> str | None:
+    """The value of an option in `words`, written as `--x V` or `--x=V`; the last one counts, as for vLLM."""
+    found = None
+    for place, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") in names:
+            found = value if equals else argv[place + 1] if place + 1 < len(argv) else None
+    return found
+
+
+def model(argv: Sequence[str]) -> str | None:
+    """The model that is served: the value of --model, else the word before the first flag."""
+    told = words(argv)
+    named = flag(told, "--model")
+    first = next((place for place, word in enumerate(told) if word.startswith("-")), len(told))
+    if named is not None or first == 0 or told[first - 1] == "serve":
+        return named
+    return told[first - 1]
 
 
 def api_url(profile: Profile, cluster: Cluster) -> str:

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
@@ -61,6 +61,29 @@ class Completion:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Served:
+    """A model as /v1/models lists it: `root` is its path or id on the server, `longest` its context in tokens."""
+
+    name: str
+    root: str | None
+    longest: int | None
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """One answer that came in pieces: seconds of wall time to its first text (`first`) and to its end (`seconds`).
+
+    `tokens` is the server's own count: pieces are no tokens, since a step with accepted drafts sends several at once.
+    """
+
+    text: str
+    tokens: int
+    prompt_tokens: int
+    first: float
+    seconds: float
+
+
 class Client:
     """Talks to one base URL, such as `http://127.0.0.1:8000`; safe to share between threads."""
 
@@ -85,23 +108,19 @@ class Client:
     def complete(
         self,
         model: str,
-        prompt: str,
+        prompt: str | list[int],
         *,
         tokens: int,
         deadline: float,
         via: Via = "completions",
         to_the_end: bool = True,
     ) -> Completion:
-        """Ask for a greedy answer of `tokens` tokens within `deadline` seconds.
+        """Ask for a greedy answer of `tokens` tokens within `deadline` seconds; `prompt` is text or token ids.
 
         `to_the_end`: the end-of-sequence token does not end it, so that the length is the same on every model
         and a short answer means a fault. Errors: ApiError.
         """
-        body: dict[str, Any] = {"model": model, "max_tokens": tokens, "temperature": 0, "ignore_eos": to_the_end}
-        if via == "chat":
-            path, body["messages"] = "/v1/chat/completions", [{"role": "user", "content": prompt}]
-        else:
-            path, body["prompt"] = "/v1/completions", prompt
+        path, body = _request(model, prompt, tokens, via, to_the_end)
         started = time.monotonic()
         reply = self._json("POST", path, deadline, body)
         seconds = time.monotonic() - started
@@ -118,13 +137,53 @@ class Client:
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise BadReply(f"the answer of {path} lacks its text or its token usage: {str(reply)[:200]}") from error
 
-    def models(self, *, deadline: float) -> list[str]:
-        """Names of the served models. Errors: ApiError."""
+    def stream(self, model: str, prompt: str, *, tokens: int, deadline: float, via: Via = "completions") -> Streamed:
+        """Ask for a greedy answer of at most `tokens` tokens, piece by piece, within `deadline` seconds.
+
+        Errors: ApiError, also for a fault that the server reports in the middle, and for an answer without usage.
+        """
+        path, body = _request(model, prompt, tokens, via, to_the_end=False)
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+        started = time.monotonic()
+        texts: list[str] = []
+        first: float | None = None
+        usage: dict[str, Any] | None = None
+        for event in self._events(path, deadline, body):
+            if "error" in event:
+                raise BadReply(f"{path} broke off: {str(event['error'])[:300]}")
+            try:
+                for choice in event["choices"]:
+                    piece = _spoken(choice["delta"]) if via == "chat" else str(choice["text"])
+                    if piece and first is None:
+                        first = time.monotonic() - started
+                    texts.append(piece)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise BadReply(f"a piece of {path} lacks its text: {str(event)[:200]}") from error
+            usage = event.get("usage") or usage
+        seconds = time.monotonic() - started
+        if usage is None or first is None:
+            raise BadReply(f"the stream of {path} ended without {'text' if first is None else 'its token usage'}")
+        return Streamed("".join(texts), int(usage["completion_tokens"]), int(usage["prompt_tokens"]), first, seconds)
+
+    def tokenize(self, model: str, text: str, *, deadline: float) -> list[int]:
+        """The token ids of a text, as /tokenize gives them. Errors: ApiError."""
+        reply = self._json("POST", "/tokenize", deadline, {"model": model, "prompt": text})
+        try:
+            return [int(token) for token in reply["tokens"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadReply(f"/tokenize gave no tokens: {str(reply)[:200]}") from error
+
+    def served(self, *, deadline: float) -> list[Served]:
+        """The served models with what the server tells of each. Errors: ApiError."""
         reply = self._json("GET", "/v1/models", deadline)
         try:
-            return [str(entry["id"]) for entry in reply["data"]]
-        except (KeyError, TypeError) as error:
+            return [Served(str(it["id"]), it.get("root"), it.get("max_model_len")) for it in reply["data"]]
+        except (KeyError, TypeError, AttributeError) as error:
             raise BadReply(f"/v1/models lists no models: {str(reply)[:200]}") from error
+
+    def models(self, *, deadline: float) -> list[str]:
+        """Names of the served models. Errors: ApiError."""
+        return [model.name for model in self.served(deadline=deadline)]
 
     def version(self, *, deadline: float) -> str:
         """vLLM's version as the server states it. Errors: ApiError."""
@@ -136,37 +195,61 @@ class Client:
 
     def metrics(self, *, deadline: float) -> str:
         """The text of /metrics. Errors: ApiError."""
-        return self._request("GET", "/metrics", deadline).decode("utf-8", "replace")
+        return self._whole("GET", "/metrics", deadline).decode("utf-8", "replace")
+
+    def _events(self, path: str, deadline: float, body: object) -> Iterator[dict[str, Any]]:
+        # Server-sent events: one JSON document behind "data: " a line, the last one is [DONE].
+        rest = b""
+        for piece in self._pieces("POST", path, deadline, body):
+            *whole, rest = (rest + piece).split(b"\n")
+            for line in whole:
+                content = line.strip().removeprefix(b"data:").strip()
+                if not line.startswith(b"data:") or content == b"[DONE]":
+                    continue
+                try:
+                    event = json.loads(content)
+                except (ValueError, RecursionError) as error:
+                    raise BadReply(f"a piece of {path} is no JSON: {content[:200]!r}") from error
+                if not isinstance(event, dict):
+                    raise BadReply(f"a piece of {path} is no JSON object: {content[:200]!r}")
+                yield event
 
     def _json(self, method: str, path: str, deadline: float, body: object | None = None) -> Any:
-        content = self._request(method, path, deadline, body)
+        content = self._whole(method, path, deadline, body)
         try:
             return json.loads(content)
         except (ValueError, RecursionError) as error:
             raise BadReply(f"{path} answered no JSON: {content[:200]!r}") from error
 
-    def _request(self, method: str, path: str, deadline: float, body: object | None = None) -> bytes:
+    def _whole(self, method: str, path: str, deadline: float, body: object | None = None) -> bytes:
+        return b"".join(self._pieces(method, path, deadline, body))
+
+    def _pieces(self, method: str, path: str, deadline: float, body: object | None = None) -> Iterator[bytes]:
         # httpx counts its time-out anew with every piece that arrives, so a trickling server would never end;
         # the whole answer is held to the deadline here.
         ends = time.monotonic() + deadline
-        content = bytearray()
+        size = 0
         try:
             with self._http.stream(method, path, json=body, timeout=deadline) as response:
+                refusal = bytearray()
                 for piece in response.iter_bytes():
-                    content += piece
+                    size += len(piece)
                     if time.monotonic() > ends:
                         raise TimedOut(f"{path} did not finish within {deadline:g} s")
-                    if len(content) > LARGEST_REPLY:
+                    if size > LARGEST_REPLY:
                         raise BadReply(f"{path} answered more than {LARGEST_REPLY} bytes")
+                    if response.is_error:
+                        refusal += piece
+                    else:
+                        yield piece
                 if response.is_error:
-                    raise BadStatus(response.status_code, content.decode("utf-8", "replace").strip())
+                    raise BadStatus(response.status_code, refusal.decode("utf-8", "replace").strip())
         except httpx.TimeoutException as error:
             raise TimedOut(f"{path} did not answer within {deadline:g} s") from error
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
             raise NotListening(f"{path}: {error or type(error).__name__}") from error
         except httpx.HTTPError as error:
             raise BadReply(f"{path}: {error or type(error).__name__}") from error
-        return bytes(content)
 
 
 def complete_together(
@@ -184,6 +267,15 @@ def complete_together(
 
     with ThreadPoolExecutor(len(prompts)) as pool:
         return list(pool.map(one, prompts))
+
+
+def _request(
+    model: str, prompt: str | list[int], tokens: int, via: Via, to_the_end: bool
+) -> tuple[str, dict[str, Any]]:
+    body: dict[str, Any] = {"model": model, "max_tokens": tokens, "temperature": 0, "ignore_eos": to_the_end}
+    if via == "chat":
+        return "/v1/chat/completions", body | {"messages": [{"role": "user", "content": prompt}]}
+    return "/v1/completions", body | {"prompt": prompt}
 
 
 def _spoken(message: dict[str, Any]) -> str:

@@ -4,13 +4,12 @@ Nothing is judged here. A request that fails is part of the raw data, as `{"erro
 lasts (nothing listens, time-out) no more are sent and `unanswered` holds its text.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, assert_never
 
-from launch.proof import logs, metrics
+from launch.proof import counters, logs, metrics
 from launch.proof.client import ApiError, Client, Completion, Via, complete_together
 from launch.proof.logs import RankLog
 from recipe.config.gate import AcceptanceGate, AnswersGate, BatchGate, Gate, LogsGate, MetricGate
@@ -18,10 +17,6 @@ from recipe.errors import HallmarkError
 
 Raw = dict[str, Any]
 
-# The counters follow an answer's last token by one step of the engine's output loop; this is ample for it.
-SETTLE_SECONDS = 5.0
-SETTLE_EVERY = 0.1
-METRICS_DEADLINE = 30.0
 LONGEST_LINE = 300
 
 
@@ -80,30 +75,13 @@ def _answers(
 def _acceptance(gate: AcceptanceGate, context: GateContext) -> Raw:
     raw: Raw = {"answers": []}
     try:
-        before = _quiet(context)
+        before = counters.quiet(context.client)
         raw |= _answers(context, [(prompt, gate.via) for prompt in gate.prompts], gate)
         after, tokens = _settled(context, before, raw["answers"])
         counts = {"before": metrics.spec_counts(before), "after": metrics.spec_counts(after)}
     except ApiError as error:
         return _unanswered(error) | raw
     return raw | tokens | {moment: asdict(count) if count else None for moment, count in counts.items()}
-
-
-def _samples(context: GateContext) -> list[metrics.Sample]:
-    return metrics.samples(context.client.metrics(deadline=METRICS_DEADLINE))
-
-
-def _quiet(context: GateContext) -> list[metrics.Sample]:
-    # The counters once they stand still, so that the end of an earlier answer is not taken for ours. When others
-    # keep them moving, the interval will show it.
-    ends = time.monotonic() + SETTLE_SECONDS
-    found = _samples(context)
-    while time.monotonic() < ends:
-        time.sleep(SETTLE_EVERY)
-        earlier, found = found, _samples(context)
-        if metrics.total(metrics.GENERATED, earlier) == metrics.total(metrics.GENERATED, found):
-            break
-    return found
 
 
 def _unanswered(error: ApiError) -> Raw:
@@ -114,17 +92,9 @@ def _unanswered(error: ApiError) -> Raw:
 def _settled(
     context: GateContext, before: list[metrics.Sample], answers: Sequence[Raw]
 ) -> tuple[list[metrics.Sample], Raw]:
-    # The counters once they contain all of our own tokens, and how many tokens they contain besides.
     own = sum(int(answer.get("tokens", 0)) for answer in answers)
-    start = metrics.total(metrics.GENERATED, before)
-    ends = time.monotonic() + SETTLE_SECONDS
-    while True:
-        after = _samples(context)
-        now = metrics.total(metrics.GENERATED, after)
-        served = None if start is None or now is None else now - start
-        if served is None or served >= own or time.monotonic() > ends:
-            return after, {"own_tokens": own, "served_tokens": served}
-        time.sleep(SETTLE_EVERY)
+    after, served = counters.settled(context.client, before, own)
+    return after, {"own_tokens": own, "served_tokens": served}
 
 
 def _logs(gate: LogsGate, context: GateContext) -> Raw:
@@ -167,7 +137,7 @@ def _metric(gate: MetricGate, context: GateContext) -> Raw:
 def _batch(gate: BatchGate, context: GateContext) -> Raw:
     raw: Raw = {"alone": [], "together": []}
     try:
-        start = _quiet(context)
+        start = counters.quiet(context.client)
         alone = _answers(context, [(prompt, "completions") for prompt in gate.prompts], gate)
         raw["alone"] = alone["answers"]
         if "unanswered" in alone:

@@ -42,9 +42,7 @@ def experts_are_nvfp4(moe_quant_algo: str, prefix: str) -> bool:
     if stage < 0:
         return True
     nvfp4, reason = _stage_is_nvfp4(_draft_config(vllm_config), stage)
-    logger.info_once(
-        "DeepSeek V4 draft stage %d: %s experts (%s)", stage, "NVFP4" if nvfp4 else "MXFP4", reason
-    )
+    logger.info_once("DeepSeek V4 draft stage %d: %s experts (%s)", stage, "NVFP4" if nvfp4 else "MXFP4", reason)
     return nvfp4
 
 

@@ -66,12 +66,14 @@ class _Comparison:
         return len(expected) == len(found)
 
     def statements(self, expected: Any, found: Any) -> None:
-        if id(expected) in self.spans:
+        if expected is found:
+            return
+        if id(expected) in self.spans and type(expected) is type(found):
             start, end = self.spans[id(expected)]
-            untouched = not any(start <= place[1] and place[0] <= end for place in self.places)
-            first, last = self.new.span(found)
-            if untouched and self.old.data[start:end] == self.new.data[first:last] and type(expected) is type(found):
-                return
+            if not any(start <= place[1] and place[0] <= end for place in self.places):
+                first, last = self.new.span(found)
+                if self.old.data[start:end] == self.new.data[first:last]:
+                    return
         wrong = type(expected) is not type(found)
         for name in expected._fields if not wrong else ():
             left, right = getattr(expected, name, None), getattr(found, name, None)
@@ -99,7 +101,7 @@ class Unbound:
         """The edits that have such names, with the names."""
         if not self.edits:
             return []
-        names = Names(new.tree if self.raw else self.old.tree)
+        names = Names(new.tree if self.raw else self.old.tree, walrus=b":=" in new.data)
         found = []
         for edit, enclosing in zip(self.edits, self.around, strict=True):
             # Raw text is not put into the old tree.

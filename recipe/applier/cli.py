@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from . import commit, patchset
 from .errors import MISMATCH, NOT_DONE, USAGE, ApplierError
@@ -14,9 +15,17 @@ from .states import refusal
 from .tree import Tree
 
 
+class _Parser(argparse.ArgumentParser):
+    """Its mistakes have the status of every other mistake in the use of the command."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"{self.prog}: {message}\n")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; prints one JSON document, errors go to standard error. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="applier", description=__doc__)
+    parser = _Parser(prog="applier", description=__doc__)
     parser.add_argument("command", choices=["plan", "apply", "unapply", "verify"])
     parser.add_argument("--target", required=True, type=Path, help="a site-packages folder")
     parser.add_argument("--patchset", type=Path, help="a compiled patch set (plan, apply)")

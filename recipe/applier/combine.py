@@ -10,6 +10,7 @@ from .errors import Drift
 from .manifest import Undo
 from .ops import Edit, Operation, Splice, operation
 from .ops.overlay import Overlay
+from .reparse import reparse
 from .source import Source, quiet
 from .states import PENDING, EditPlan
 
@@ -55,7 +56,9 @@ def combine(
             raise _Overlap(*items[:2])
         assert isinstance(overlay.operation, Overlay)
         if file.endswith(".py"):
-            _compile(Source(file, overlay.operation.content))
+            content = Source(file, overlay.operation.content)
+            _compile(content)
+            content.check_encoding()
         return overlay.operation.content, ()
     assert source is not None and pristine is not None
     edits = [item.edit for item in items if item.edit is not None]
@@ -63,6 +66,10 @@ def combine(
     new = Source(file, after)
     if file.endswith(".py"):
         _compile(new)
+        if all(edit.mutate is not None for edit in edits):
+            splices = [splice for edit in edits for splice in edit.splices]
+            with quiet():
+                new = Source(file, after, reparse(source, new, splices))
         names_of = check.Unbound(source, edits)
         check.only_intended(source, new, edits)
         for edit, names in names_of.find(new):
@@ -133,8 +140,6 @@ def _splice(pristine: bytes, items: list[Item]) -> tuple[bytes, tuple[Undo, ...]
 def _compile(source: Source) -> None:
     try:
         with quiet():
-            compile(source.tree, source.path, "exec", dont_inherit=True)
-    except Drift as drift:
-        raise Drift("syntax", f"with the edits {drift.message}") from None
+            compile(source.data, source.path, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         raise Drift("syntax", f"with the edits {source.path} does not compile: {error}") from None

@@ -10,14 +10,16 @@ from typing import Any
 from .walk import FUNCTIONS, SCOPES
 
 _BUILTINS = {*dir(builtins), "__file__", "__name__", "__doc__", "__package__", "__spec__", "__class__"}
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_TARGETS = ("targets", "target", "items", "pattern")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Names:
-    """The names of one module. Its trees may be changed until the first question."""
+    """The names of one module. Its trees may be changed until the first question. `walrus`: it may have a `:=`."""
 
-    def __init__(self, module: ast.Module) -> None:
-        self.module = module
+    def __init__(self, module: ast.Module, *, walrus: bool) -> None:
+        self.walrus = walrus
         self._bound: dict[int, tuple[set[str], set[str]]] = {}
         # A star import may bind anything, which cannot be told from the file alone.
         self.star = any(
@@ -54,8 +56,8 @@ class Names:
         if id(scope) not in self._bound:
             bound = set(_parameters(scope.args)) if isinstance(scope, FUNCTIONS) else set()
             bound.update(parameter.name for parameter in getattr(scope, "type_params", ()))
-            bound.update(_bound(scope.body, checking=False))
-            self._bound[id(scope)] = bound, set(_bound(scope.body, checking=True))
+            bound.update(_bound(scope.body, self.walrus, checking=False))
+            self._bound[id(scope)] = bound, set(_bound(scope.body, self.walrus, checking=True))
         return self._bound[id(scope)]
 
 
@@ -95,26 +97,26 @@ def _statements(block: list[Any]) -> Iterator[Any]:
                 yield from _statements(part.body)
 
 
-def _bound(block: list[Any], *, checking: bool) -> Iterator[str]:
+def _bound(block: list[Any], walrus: bool, *, checking: bool) -> Iterator[str]:
     """Names that the statements bind; with `checking` those under `if TYPE_CHECKING`, else all others."""
     for statement in block:
         if isinstance(statement, ast.If) and _type_checking(statement.test):
-            yield from _bound(statement.orelse, checking=checking)
+            yield from _bound(statement.orelse, walrus, checking=checking)
             if checking:
                 for inner in _statements(statement.body):
-                    yield from _binds(inner)
+                    yield from _binds(inner, walrus)
             continue
         if not checking:
-            yield from _binds(statement)
+            yield from _binds(statement, walrus)
         if isinstance(statement, SCOPES):
             continue
         for name in ("body", "orelse", "finalbody"):
-            yield from _bound(getattr(statement, name, []), checking=checking)
+            yield from _bound(getattr(statement, name, []), walrus, checking=checking)
         for name in ("handlers", "cases"):
             for part in getattr(statement, name, []):
                 if not checking:
-                    yield from _binds(part)
-                yield from _bound(part.body, checking=checking)
+                    yield from _binds(part, walrus)
+                yield from _bound(part.body, walrus, checking=checking)
 
 
 def _type_checking(test: ast.expr) -> bool:
@@ -123,8 +125,12 @@ def _type_checking(test: ast.expr) -> bool:
     )
 
 
-def _binds(statement: Any) -> Iterator[str]:
-    """Names that a statement binds by itself, without its blocks."""
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _binds(statement: Any, walrus: bool) -> Iterator[str]:
+    """Names that a statement binds by itself, without its blocks. Without a `:=` anywhere its values bind nothing."""
     if isinstance(statement, SCOPES):
         yield statement.name
         return
@@ -135,9 +141,9 @@ def _binds(statement: Any) -> Iterator[str]:
         yield statement.name
     stack = [
         child
-        for name, value in ast.iter_fields(statement)
-        if name not in ("body", "orelse", "finalbody", "handlers", "cases")
-        for child in (value if isinstance(value, list) else [value])
+        for name in statement._fields
+        if name not in _BLOCKS and (walrus or name in _TARGETS)
+        for child in _listed(getattr(statement, name, None))
         if isinstance(child, ast.AST)
     ]
     while stack:

@@ -27,12 +27,12 @@ _NUMBERED = re.compile(r"([1-9][0-9]*) of ([1-9][0-9]*)")
 
 
 class Source:
-    """The bytes of a file and, when asked for, its tree.
+    """The bytes of a file and, when asked for, its tree, which may be given.
 
     Errors: Drift(syntax) when it is not UTF-8, or its lines do not all end with LF or all with CRLF.
     """
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, data: bytes, tree: ast.Module | None = None) -> None:
         self.path = path
         self.data = data
         try:
@@ -40,7 +40,7 @@ class Source:
         except UnicodeDecodeError as error:
             raise Drift("syntax", f"{path} is not UTF-8 ({error.reason} at byte {error.start})") from None
         self.newline = _newline(path, data)
-        self._tree: ast.Module | None = None
+        self._tree = tree
         self._starts: list[int] | None = None
         self._scopes: dict[str, list[ast.AST]] | None = None
 
@@ -49,15 +49,19 @@ class Source:
         """The parsed file. Errors: Drift(syntax)."""
         if self._tree is None:
             try:
-                encoding, _ = tokenize.detect_encoding(io.BytesIO(self.data).readline)
                 with quiet():
                     self._tree = ast.parse(self.data, filename=self.path)
             except (SyntaxError, ValueError) as error:
                 raise Drift("syntax", f"{self.path} does not parse: {error}") from None
-            # The columns of the tree count bytes of UTF-8, whatever the file is written in.
-            if not encoding.startswith("utf-8") and not self.data.isascii():
-                raise Drift("syntax", f"{self.path} declares the encoding {encoding}; only UTF-8 can be edited")
+            self.check_encoding()
         return self._tree
+
+    def check_encoding(self) -> None:
+        """Errors: Drift(syntax) when Python would read the file otherwise than as UTF-8."""
+        # The columns of the tree count bytes of UTF-8, whatever the file is written in.
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(self.data).readline)
+        if not encoding.startswith("utf-8") and not self.data.isascii():
+            raise Drift("syntax", f"{self.path} declares the encoding {encoding}; only UTF-8 can be edited")
 
     def offset(self, line: int, column: int) -> int:
         """Byte offset of a 1-based line and a 0-based UTF-8 column, as `ast` counts them."""

@@ -110,6 +110,9 @@ def _canonical(node: Any) -> str:
             value = getattr(node, name, None)
             if name in _NOTHING or value is None or value == []:
                 continue
+            if isinstance(node, STRINGS) and name == "values":
+                # Python 3.12.1 has an empty piece of text where others have none.
+                value = [part for part in value if not (isinstance(part, ast.Constant) and part.value == "")]
             fields.append(f"{name}={_canonical(value)}")
         return f"{type(node).__name__}({','.join(fields)})"
     if isinstance(node, list):

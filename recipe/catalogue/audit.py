@@ -30,27 +30,24 @@ class Widened:
 
 @dataclass(frozen=True)
 class Cell:
-    """A patch on a release. `last` is the nearest earlier release on which it applies, for those where it does not."""
+    """A patch on a release: its state alone, and what it would be with a wider range where it does not apply."""
 
     patch: str
     state: str
     plan: PatchPlan
     widened: Widened | None = None
-    last: str | None = None
 
     def reasons(self) -> list[str]:
-        """Why it drifts, or would: a line for each edit, with the nearest candidate and the last release."""
+        """Why it drifts, or would: a line for each edit, with the nearest candidate and the release it last fitted."""
         planned = self.widened.plan if self.widened and self.state == NOT_APPLICABLE else self.plan
         bad = [edit for edit in planned.edits if edit.state.startswith("drift:")]
-        lines = refusal([(planned, edit) for edit in bad] or ([(planned, None)] if "drift" in planned.state else []))
-        return [line + (f"; last applied on {self.last}" if self.last else "") for line in lines]
+        return refusal([(planned, edit) for edit in bad] or ([(planned, None)] if "drift" in planned.state else []))
 
     def to_json(self) -> dict[str, Any]:
         widened = self.widened
         return {
             **self.plan.to_json(),
             "state": self.state,
-            "last": self.last,
             "widened": None if widened is None else {"like": widened.like, **widened.plan.to_json()},
         }
 
@@ -85,19 +82,16 @@ def active(patch: Patch, version: str) -> frozenset[int]:
 
 def _cell(patch: Patch, sources: Sources, version: str, ordered: list[str]) -> Cell:
     here = plan(sources, compile_patches([(patch, False)], version)).patches[0]
-    place = ordered.index(version)
-    last = next((other for other in reversed(ordered[:place]) if active(patch, other)), None)
-    donors = _donors(patch, version, ordered)
     widened = [
         Widened(like, plan(sources, compile_patches([(patch, False)], version, ranges_of=like)).patches[0])
-        for like in donors
+        for like in _donors(patch, version, ordered)
     ]
     best = min(widened, key=lambda option: _ORDER.get(option.state, 2), default=None)
     state = here.state
     if state == UPSTREAMED and best is not None and best.state != UPSTREAMED and not active(patch, version):
         # A name that is imported there already is not the fix.
         state = NOT_APPLICABLE
-    return Cell(patch.value.id, state, here, best if state != UPSTREAMED else None, last)
+    return Cell(patch.value.id, state, here, best if state != UPSTREAMED else None)
 
 
 _ORDER = {UPSTREAMED: 0, PENDING: 1}

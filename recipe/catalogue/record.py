@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recipe.catalogue import compile as catalogue
 from recipe.catalogue.audit import Column
-from recipe.catalogue.compile import PATCHES, Patch, compile_patches
+from recipe.catalogue.compile import Patch, compile_patches
 from recipe.catalogue.releases import Release
 from recipe.config.source import shown
 from recipe.errors import Mismatch
@@ -57,7 +58,7 @@ class Record:
 
 def path() -> Path:
     """Where the record of the catalogue is."""
-    return PATCHES / "audit.json"
+    return catalogue.PATCHES / "audit.json"
 
 
 def load() -> Record:

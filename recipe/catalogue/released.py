@@ -1,6 +1,5 @@
 """The sources of a listed release: from the store, or fetched, compared with the pinned sha256, and harvested."""
 
-import hashlib
 import sys
 import tempfile
 import zipfile
@@ -86,8 +85,7 @@ def _wheel(release: Release, keep: bool) -> Iterator[Path]:
 
 
 def _verify(path: Path, release: Release) -> None:
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = wheels.digest(path)
     if found != release.sha256:
         raise Mismatch(
             f"is not the released wheel of {release.name}: sha256 {found[:12]}, pinned {release.sha256[:12]}",

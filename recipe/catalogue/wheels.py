@@ -1,18 +1,22 @@
 """Released sources: finds the wheel of a release in the cache, fetches it when missing, reads files out of it."""
 
+import hashlib
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
 from recipe.applier.manifest import Manifest
+from recipe.applier.patchset import public
 from recipe.applier.tree import record_hash, record_rows
+from recipe.catalogue import releases
 from recipe.config import paths
 from recipe.errors import HallmarkError, Unreachable
 
@@ -48,7 +52,20 @@ class Wheel:
         return self._rows
 
     def pristine_by_release(self, file: str, data: bytes) -> bool:
-        return self._rows.get(file) == (record_hash(data), str(len(data)))
+        return self._rows.get(file) == (record_hash(data), str(len(data))) and self._is_release
+
+    @cached_property
+    def _is_release(self) -> bool:
+        """Whether its own list of hashes proves anything: not in a wheel that somebody made of a listed release."""
+        name = releases.name(self.distribution.replace("_", "-"), public(self.version))
+        pinned = next((release.sha256 for release in releases.known() if release.name == name), None)
+        return pinned is None or pinned == digest(self.path)
+
+
+def digest(path: Path) -> str:
+    """sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def wheel(version: str, distribution: str = "vllm") -> Wheel:

@@ -6,11 +6,9 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator, model_validator
 
-from recipe.config.explain import nearest, validate, wrong
-from recipe.config.load import names
+from recipe.config.explain import wrong
+from recipe.config.kinds import load_kind
 from recipe.config.models import Model
-from recipe.config.source import read
-from recipe.errors import ConfigError, HallmarkError, Problem
 
 # Readiness and answers are judged on completions of at least this many tokens (CONTRACT: Launch): a server
 # that can make one token has not yet run the decode loop, the drafter or the scheduler.
@@ -171,25 +169,8 @@ _ANY: TypeAdapter[Gate] = TypeAdapter(Annotated[Gate, Field(discriminator="kind"
 
 
 def load_gate(home: Path, name: str) -> Gate:
-    """Read the gate NAME of configs/gates/, the project's own or this checkout's.
-
-    Errors: ConfigError with every mistake of the file; HallmarkError with the known names when there is none.
-    """
-    known = names(home, "gates")
-    if name not in known:
-        near = nearest(name, known)
-        listed = ", ".join(known) or "none; write configs/gates/NAME.yaml"
-        raise HallmarkError(
-            f"there is no gate {name!r}", hint=f"did you mean {near}? known: {listed}" if near else f"known: {listed}"
-        )
-    document = read(known[name])
-    kind = document.data.get("kind")
-    model = _KINDS.get(kind) if isinstance(kind, str) else None
-    if model is None:
-        what = "is missing" if kind is None else f"{kind!r} is not a kind of gate"
-        raise ConfigError([Problem(f"kind: {what}", document.where(("kind",)), f"write one of: {', '.join(_KINDS)}")])
-    # By its own model and not by the union, so that a mistake is explained with that kind's keys.
-    return validate(document, model)
+    """Read the gate NAME of configs/gates/. Errors: as `load_kind`."""
+    return load_kind(home, "gates", "gate", name, _KINDS)
 
 
 def definition(gate: Gate) -> dict[str, object]:

@@ -202,7 +202,9 @@ class Cluster(Model):
     nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = Field(description="the machines, head first")
     paths: Paths = Field(default_factory=lambda: Paths.model_validate({}))
     ports: Ports = Field(default_factory=lambda: Ports.model_validate({}))
-    registry: Text | None = Field(None, description="the registry's repository prefix, when the nodes use one")
+    registry: Text | None = Field(
+        None, description="the repository (HOST/PATH) from which nodes pull and where certificates are attached"
+    )
 
 
 class Hardware(Model):

@@ -54,6 +54,20 @@ def read(document: dict[str, Any], reference: str) -> Image:
     )
 
 
+def of_config(document: dict[str, Any], digest: str, manifest: str) -> Image:
+    """The same from an image's configuration as a registry has it; `digest` and `manifest` are its digests."""
+    settings = {key: value for key, value in (document.get("config") or {}).items() if key in _SETTINGS and value}
+    return Image(
+        config_digest=digest,
+        manifest_digest=manifest,
+        architecture=document.get("architecture", ""),
+        created=0,
+        labels=settings.get("Labels", {}),
+        layers=tuple((document.get("rootfs") or {}).get("diff_ids") or ()),
+        settings=settings,
+    )
+
+
 # Of the configuration only what a container gets from its image.
 _SETTINGS = (
     "Cmd",

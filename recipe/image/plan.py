@@ -11,6 +11,7 @@ from recipe.config import paths
 from recipe.errors import HallmarkError
 from recipe.image.client import Client
 from recipe.image.inspect import Image
+from recipe.image.reference import tag_of
 
 REPOSITORY = "hallmark"
 LABEL = "dev.hallmark"
@@ -63,9 +64,7 @@ def plan(
 
 def tag(repository: str, profile: str, vllm: str, patchset: str) -> str:
     """The tag of a profile's image, which never moves: REPOSITORY:PROFILE-VLLM-PATCHSET8."""
-    # A local version has a `+`, which no tag may have.
-    words = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{profile}-{vllm}")
-    return f"{repository}:{words}-{patchset[:8]}"
+    return f"{repository}:{tag_of(f'{profile}-{vllm}')}-{patchset[:8]}"
 
 
 def build_argv(build: Build, client: Client, context: Path, identity: Path) -> tuple[str, ...]:

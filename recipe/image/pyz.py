@@ -1,4 +1,4 @@
-"""Packs the applier into one file, `applier.pyz`, that any Python 3.9 or newer runs inside an image."""
+"""Packs the applier into one file, `applier.pyz`, that any Python from 3.10 on runs inside an image."""
 
 import io
 import zipfile

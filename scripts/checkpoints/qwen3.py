@@ -15,7 +15,7 @@ from scripts.checkpoints import write
 _HIDDEN, _INTERMEDIATE, _HEADS, _KV_HEADS, _HEAD_DIM = 512, 1024, 8, 4, 128
 _LAYERS, _DRAFT_LAYERS, _TARGETS = 4, 2, (1, 2, 3)
 _VOCABULARY, _MARKOV, _BLOCK, _SWITCH = 2048, 256, 5, 32
-_NOISE = (0.2, 0.5, 1.0, 6.5)
+_NOISE = (0.2, 0.5, 1.0, 9.0)
 """What the attention of each layer of the target adds, per element of a hidden state whose code measures 1."""
 _DRAFT_NOISE = 0.02
 

@@ -6,6 +6,7 @@ Keys and settings are its own; the user's and the system's are not read and not 
 import os
 import pwd
 import shlex
+import signal
 import socket
 import subprocess
 from dataclasses import dataclass
@@ -33,6 +34,13 @@ class Node:
         """Run a command on the node."""
         argv = ["ssh", "-F", str(self.config), self.name, shlex.join(command)]
         return subprocess.run(argv, check=False, capture_output=True, text=True)
+
+    def lose(self) -> int:
+        """Break all connections that are open, and go on listening; returns how many there were."""
+        children = Path(f"/proc/{self.daemon.pid}/task/{self.daemon.pid}/children").read_text().split()
+        for pid in children:
+            os.kill(int(pid), signal.SIGKILL)
+        return len(children)
 
     def end(self) -> None:
         """End the sshd; connections that are open end with it."""
@@ -64,7 +72,8 @@ def start(engine: Engine, folder: Path) -> Node:
         # The folder may be below one that others can write to, such as /tmp.
         "StrictModes no\n"
         "MaxStartups 100\n"
-        f"SetEnv DOCKER_HOST={engine.host} PATH={os.environ['PATH']}\n"
+        # At this level bash does not read the user's .bashrc for every command, which may take half a second.
+        f"SetEnv DOCKER_HOST={engine.host} PATH={os.environ['PATH']} SHLVL=1\n"
     )
     daemon = Background([sshd, "-D", "-e", "-f", str(settings)], folder / f"{name}.log")
     daemon.wait(lambda: _listens(address, port), 10)

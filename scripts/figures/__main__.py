@@ -1,36 +1,68 @@
 """`make figures`: measures what docs/figures.md says, on this machine, and writes the page.
 
-Figures are ratios of things timed in one run, because machines are noisy and differ.
+`python -m scripts.figures anchors` measures one section and leaves the others as they are. Figures are ratios of
+things timed in one run, because machines are noisy and differ.
 """
 
+import os
 import platform
+import re
+import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from recipe.config import paths
+from recipe.errors import HallmarkError
 from scripts.demo import story, table
-from scripts.figures import engine
+from scripts.figures import anchors, engine
 
 _PAGE = paths.CHECKOUT / "docs" / "figures.md"
+_HEAD = """\
+# Figures
+
+<!-- Made by `make figures`; measured, never typed. -->
+
+`make figures` repeats all of it, `python -m scripts.figures NAME` one section: {names}. Each says when and on what it
+was measured.
+"""
 
 
-def main() -> int:
-    """Measure and write the page; returns 1 when a step of the demo did not go as it should."""
-    rows = engine.measure()
+def main(arguments: list[str]) -> int:
+    """Measure the sections that are named, by default all, and write the page; returns the exit status."""
+    if unknown := set(arguments) - set(_SECTIONS):
+        print(f"there is no section {', '.join(sorted(unknown))}; one of {', '.join(_SECTIONS)}", file=sys.stderr)
+        return 1
+    before = dict(zip(_SECTIONS, _written(), strict=False))
+    parts = [_HEAD.format(names=", ".join(f"`{name}`" for name in _SECTIONS))]
+    try:
+        for name, measure in _SECTIONS.items():
+            wanted = not arguments or name in arguments
+            parts.append("\n".join([*measure(), ""]) if wanted else before.get(name, ""))
+    except HallmarkError as error:
+        print(error, file=sys.stderr)
+        return int(error.exit)
+    _PAGE.write_text("\n".join(part for part in parts if part), encoding="utf-8")
+    print(f"wrote {_PAGE}")
+    return 0
+
+
+def _written() -> list[str]:
+    """The sections that the page has, in its order."""
+    text = _PAGE.read_text(encoding="utf-8") if _PAGE.is_file() else ""
+    return [f"## {part}" for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]]
+
+
+def _demo() -> list[str]:
     told = story.tell()
     table.show(told)
+    if not told.as_it_should_be():
+        raise HallmarkError("a step of the demo did not go as it should, so nothing was written")
     moves = [row for row in told.rows if row.moves]
     total, group = sum(row.seconds for row in told.rows), sum(row.group for row in told.rows)
-    lines = [
-        "# Figures",
-        "",
-        "<!-- Made by `make figures`; measured, never typed. -->",
-        "",
-        f"Measured on {datetime.now(UTC).date()} with {platform.machine()}, {_cores()} cores, Python"
-        f" {platform.python_version()}.",
-        "`make figures` repeats it (about five minutes once vLLM is installed).",
-        "",
+    return [
         "## What Hallmark costs beside vLLM",
         "",
+        _measured(),
         "Two real vLLM ranks on the CPU (`make demo`). *Ranks' own* is the time in which ranks start or stop; all",
         "other time of the command is Hallmark's: planning, staging, trial gates, records. The goal is 2 s.",
         "",
@@ -39,25 +71,49 @@ def main() -> int:
         *(f"| {row.what} | {row.seconds:.1f} | {row.group:.1f} | {row.tool:.1f} |" for row in moves),
         "",
         f"All steps of the demo took {total / group:.2f} times the ranks' own starts and stops (goal: at most 1.3).",
-        "",
+    ]
+
+
+def _engine() -> list[str]:
+    """Time, memory and Pythons of the patch engine."""
+    measured = engine.measure()
+
+    def table(rows: list[engine.Figure], unit: str, scale: float) -> list[str]:
+        lines = [f"| what | {unit} | ratio | goal |", "| --- | --- | --- | --- |"]
+        return lines + [
+            f"| {row.what} | {row.value * scale:.1f} | {row.ratio:.2f} × {row.of} | {row.goal} |" for row in rows
+        ]
+
+    return [
         "## The patch engine",
         "",
-        "The patches of `gb10-nvfp4` on the sources of vLLM 0.33.0; medians of several runs in one process.",
+        _measured(),
+        f"The whole catalogue, {measured.edits} edits in {measured.files} files that are there, on the sources of vLLM"
+        f" {engine.VERSION}; medians of several",
+        "runs: the processor's time for work in one process, the clock's for whole processes.",
         "",
-        "| what | milliseconds | ratio | goal |",
-        "| --- | --- | --- | --- |",
-        *(f"| {row.what} | {row.seconds * 1000:.1f} | {row.ratio:.2f} × {row.of} | {row.goal} |" for row in rows),
+        *table(measured.times, "milliseconds", 1000),
         "",
+        "Peak of resident memory:",
+        "",
+        *table(measured.memory, "MiB", 1),
+        "",
+        f"The applier is one file of {measured.archive / 1000:.0f} kB. It made this plan on Python"
+        f" {', '.join(measured.pythons)}.",
     ]
-    _PAGE.write_text("\n".join(lines), encoding="utf-8")
-    print(f"wrote {_PAGE}")
-    return 0 if told.as_it_should_be() else 1
 
 
-def _cores() -> int:
-    import os
+def _anchors() -> list[str]:
+    studies = [anchors.measure(pair) for pair in anchors.PAIRS]
+    return ["## Do anchors find their places again?", "", _measured(), *anchors.lines(studies)]
 
-    return len(os.sched_getaffinity(0))
+
+def _measured() -> str:
+    machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}"
+    return f"Measured on {datetime.now(UTC).date()} with {machine}."
 
 
-raise SystemExit(main())
+_SECTIONS: dict[str, Callable[[], list[str]]] = {"demo": _demo, "engine": _engine, "anchors": _anchors}
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -2,7 +2,7 @@
 
 `kit DIR` compiles the patch sets (with Hallmark's own Python); `run` and `cost` need vLLM and torch (the Python that
 runs vLLM) and keep everything below --work; `table` prints the results as Markdown and writes them as one JSON file.
-`run` makes the checkpoints, starts what has no result yet, the first case alone, and can be run again to go on.
+`run` makes the checkpoints and starts what has no result yet; it can be run again to go on.
 """
 
 import argparse
@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from scripts.checkpoints.kinds import QWEN3
 
 _CASES = Path(__file__).parent / "cases.yaml"
 
@@ -71,9 +73,19 @@ def _on_machine(options: argparse.Namespace) -> int:
         print({key: measured[key] for key in ("ratio", "interval", "steps")}, len(measured["pairs"]))
         return 0
     names = options.only.split(",") if options.only else [case["name"] for case in plan["cases"]]
-    run.cases(places, plan, names[:1], 1, options.limit, until)
-    run.cases(places, plan, names[1:], options.parallel, options.limit, until)
+    for some in _waves(plan, names):
+        run.cases(places, plan, some, options.parallel, options.limit, until)
     return 0
+
+
+def _waves(plan: dict[str, Any], names: list[str]) -> list[list[str]]:
+    """The cases in the order to begin them: kernels are compiled for minutes by the first start on a machine, and some
+    again by the first start of each tree, so what would only wait for the same kernels comes later."""
+    chosen = [case for case in plan["cases"] if case["name"] in names]
+    dense = [case["name"] for case in chosen if case["model"] == QWEN3]
+    by_tree = {case["tree"]: case["name"] for case in reversed(chosen) if case["name"] not in dense}
+    trees = [case["name"] for case in chosen if case["name"] in by_tree.values()]
+    return [[*trees[:1], *dense], trees[1:], [name for name in names if name not in (*trees, *dense)]]
 
 
 def _site() -> Path:

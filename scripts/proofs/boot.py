@@ -10,6 +10,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,20 @@ def main(case_file: str, out_file: str) -> int:
     """Run the case; returns 0 also when the engine failed, which may be what is to be shown."""
     case = json.loads(Path(case_file).read_text(encoding="utf-8"))
     result: dict[str, Any] = {"started": False, "error": None}
+
+    def save() -> None:
+        Path(out_file).write_text(json.dumps(result), encoding="utf-8")
+
     try:
-        _run(case, result)
+        _run(case, result, save)
     except Exception as error:
         traceback.print_exc()
         result["error"] = {"type": type(error).__name__, "message": str(error)}
-    Path(out_file).write_text(json.dumps(result), encoding="utf-8")
+    save()
     return 0
 
 
-def _run(case: dict[str, Any], result: dict[str, Any]) -> None:
+def _run(case: dict[str, Any], result: dict[str, Any], save: Callable[[], None]) -> None:
     # The engine runs in this process, so that its layers can be looked at.
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     from vllm import LLM  # type: ignore[import-not-found,unused-ignore]
@@ -48,6 +53,8 @@ def _run(case: dict[str, Any], result: dict[str, Any]) -> None:
         llm = LLM(**arguments(case))
         result["started"] = True
         result["start_s"] = round(time.monotonic() - begin, 1)
+        # That it started is known also when it is ended while it generates.
+        save()
         result["outputs"] = generate(llm, prompts(llm), case["tokens"])
         if case["spec"]:
             result["speculation"] = _speculation(llm)

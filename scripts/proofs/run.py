@@ -60,7 +60,12 @@ def tree(places: Places, name: str, recipe: dict[str, Any]) -> Path:
 def environment(places: Places, folder: Path) -> dict[str, str]:
     """The variables of a process that runs with the sources in `folder`."""
     paths = [str(folder), str(_ROOT), os.environ.get("PYTHONPATH", "")]
-    return os.environ | _ENV | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    own = {
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        # What vLLM keeps about its models there is of one source tree: two that take turns look at each anew.
+        "VLLM_CACHE_ROOT": str(places.out.parent / "cache" / folder.name),
+    }
+    return os.environ | _ENV | own
 
 
 def engine_case(places: Places, case: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,8 @@ class LLM:
         self.llm_engine = types.SimpleNamespace(model_config=config)
 
     def generate(self, prompts, sampling, use_tqdm):
+        if self.kind == "slow":
+            time.sleep(600)
         first = 7 if self.kind == "other" else 5
         tokens = [first] * sampling.count
         chosen = [{first: types.SimpleNamespace(logprob=-0.5)}] * sampling.count
@@ -109,7 +111,7 @@ def test_what_an_engine_did_is_recorded_and_not_done_again(places: run.Places) -
     run.cases(places, steps, ["one", "two"], 2, 60, soon())
     found = table.collect(places.out, steps)["cases"]
     assert found["one"]["started"]
-    assert found["one"]["outputs"][0]["tokens"] == [5] * 64
+    assert json.loads((places.out / "one.json").read_text())["outputs"][0]["tokens"] == [5] * 64
     assert found["two"]["error"]["type"] == "ValueError"
     assert "kv must have shape" in found["two"]["error"]["message"]
     before = (places.out / "one.json").stat().st_mtime_ns
@@ -122,6 +124,15 @@ def test_an_engine_that_takes_too_long_is_ended_and_has_no_result(places: run.Pl
     run.cases(places, steps, ["slow"], 1, 2, soon())
     found = table.collect(places.out, steps)["cases"]["slow"]
     assert (found["exit"], found["started"], found["verdict"]) == (None, False, "not as expected")
+
+
+def test_that_an_engine_started_is_known_when_it_is_ended_while_it_generates(places: run.Places) -> None:
+    steps = plan(slow="slow")
+    run.cases(places, steps, ["slow"], 1, 5, soon())
+    found = table.collect(places.out, steps)
+    assert found["cases"]["slow"]["started"]
+    assert found["cases"]["slow"]["verdict"] == "not as expected"
+    assert "ended while it generated" in table.markdown(found)
 
 
 def test_nothing_is_begun_when_the_time_is_up(places: run.Places, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,10 +150,11 @@ def test_a_tree_that_cannot_be_made_does_not_stop_the_other_cases(places: run.Pl
 
 
 def test_a_case_is_judged_by_its_error_and_by_the_tokens_of_another(places: run.Places) -> None:
-    steps = plan(base="native", same="native", differs="other", refused="refused")
-    for case in steps["cases"][1:3]:
+    steps = plan(base="native", same="native", differs="other", again="native", refused="refused")
+    for case in steps["cases"][1:4]:
         case["same-as"] = "base"
-    steps["cases"][3]["expect"] = "bytes_per_token"
+    steps["cases"][3]["repeats"] = True
+    steps["cases"][4]["expect"] = "bytes_per_token|something else"
     run.cases(places, steps, [case["name"] for case in steps["cases"]], 4, 60, soon())
     found = table.collect(places.out, steps)
     verdicts = {name: case["verdict"] for name, case in found["cases"].items()}
@@ -150,12 +162,41 @@ def test_a_case_is_judged_by_its_error_and_by_the_tokens_of_another(places: run.
         "base": "as expected",
         "same": "as expected",
         "differs": "not as expected",
+        "again": "as expected",
         "refused": "as expected",
     }
     assert not table.as_expected(found)
     text = table.markdown(found)
-    assert "and log-probabilities equal to base" in text
-    assert "0 of 256 equal to base before the first difference" in text
+    assert "256 of 256 before the first that differs from base; log-probabilities 0 apart" in text
+    assert "0 of 256 before the first that differs from base |" in text
+
+
+def outputs(*logprobs: float) -> dict[str, Any]:
+    """A case that started and gave the tokens 1, 2, … with these log-probabilities."""
+    tokens = list(range(1, len(logprobs) + 1))
+    return {
+        "started": True,
+        "start_s": 1,
+        "exit": 0,
+        "error": None,
+        "outputs": [{"tokens": tokens, "logprobs": list(logprobs)}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("patched", "verdict"), [((-1.2, -1.2, -9), "as expected"), ((-2.0, -2.0, -9), "not as expected")]
+)
+def test_other_tokens_are_the_same_when_two_starts_of_one_tree_differ_as_much(
+    patched: tuple[float, ...], verdict: str, tmp_path: Path
+) -> None:
+    steps = plan(base="native", again="native", patched="native")
+    steps["cases"][1] |= {"same-as": "base", "repeats": True}
+    steps["cases"][2] |= {"same-as": "base"}
+    ran = {"base": outputs(-1, -1, -1), "again": outputs(-1.1, -1.1, -1.1), "patched": outputs(*patched)}
+    ran["patched"]["outputs"][0]["tokens"][2] = 99
+    for name, result in ran.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(result))
+    assert table.collect(tmp_path, steps)["cases"]["patched"]["verdict"] == verdict
 
 
 def test_the_patches_put_back_what_was_taken_out_and_the_package_stays_as_it_was(places: run.Places) -> None:
@@ -202,7 +243,7 @@ def test_acceptance_counts_the_target_s_own_token() -> None:
 
 
 def test_only_log_lines_that_matter_are_kept(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps({"started": True, "error": None}))
+    (tmp_path / "a.json").write_text(json.dumps({"started": True, "start_s": 1, "exit": 0, "error": None}))
     (tmp_path / "a.log").write_text(
         "INFO 12-01 05:00:00 [mxfp4.py:1] Using 'MARLIN' Mxfp4 MoE backend.\nINFO 12-01 05:00:00 [x.py:1] hello\n"
     )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from launch.engines.containers import DockerEngine, differences
-from launch.plan.container import Container, Mount
+from launch.plan.container import Adopted, Container, Mount
 from launch.plan.group import GroupPlan, RankPlan, Subject
 from launch.plan.place import Place
 from recipe.config.models import Gates
@@ -73,6 +73,8 @@ class Nodes:
         for label in (it.removeprefix("label=") for it in filters if it.startswith("label=")):
             name, equals, value = label.partition("=")
             found = [it for it in found if name in it["Labels"] and (not equals or it["Labels"][name] == value)]
+        wanted = {it.removeprefix("id=") for it in filters if it.startswith("id=")}
+        found = [it for it in found if not wanted or it["Id"] in wanted]
         if "status=exited" in filters:
             found = [it for it in found if not it["State"]["Running"]]
         elif "--all" not in words:
@@ -192,6 +194,44 @@ def test_other_containers_are_neither_stopped_nor_removed(engine: DockerEngine, 
         "pair-01/r4",
     ]
     assert len(nodes.containers["b"]) == 3
+
+
+def adopted(ids: list[str]) -> GroupPlan:
+    """The plan of a group that was started by hand in these containers."""
+    boxes = [
+        replace(it.container, adopted=Adopted(name, ()))
+        for it, name in zip(PLAN.ranks, ids, strict=True)
+        if it.container
+    ]
+    return replace(PLAN, ranks=tuple(replace(it, container=box) for it, box in zip(PLAN.ranks, boxes, strict=True)))
+
+
+def test_of_containers_without_labels_only_adopted_ones_are_touched_by_their_ids(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path
+) -> None:
+    mine = [nodes.add(node, None, number)["Id"] for number, node in enumerate("ab")]
+    other = nodes.add("a", None, 0)
+    plan = adopted(mine)
+    assert [it.alive for it in engine.ranks(plan, GROUP)] == [True, True]
+    engine.stop(plan, GROUP, 30)
+    assert sorted(it[4:] for it in nodes.asked if it[1] == "stop") == [(mine[0],), (mine[1],)]
+    assert [it.alive for it in engine.ranks(plan, GROUP)] == [False, False]
+    assert other["State"]["Running"]
+    engine.tidy("pair-01", set(), [plan])
+    engine.start(plan, GROUP, tmp_path)
+    assert [it for it in nodes.asked if it[1] in ("run", "start")] == [("b", "start", mine[1]), ("a", "start", mine[0])]
+
+
+def test_an_adopted_container_that_is_gone_is_made_again_and_found_by_its_labels(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path
+) -> None:
+    there = nodes.add("a", None, 0, running=False)["Id"]
+    plan = adopted([there, "gone"])
+    engine.start(plan, GROUP, tmp_path)
+    assert [it[:2] for it in nodes.asked if it[1] in ("run", "start")] == [("b", "run"), ("a", "start")]
+    assert [it.alive for it in engine.ranks(plan, GROUP)] == [True, True]
+    engine.stop(plan, GROUP, 30)
+    assert [it.alive for it in engine.ranks(plan, GROUP)] == [False, False]
 
 
 def test_a_container_that_cannot_be_ended_needs_a_person(engine: DockerEngine, nodes: Nodes) -> None:

@@ -1,9 +1,10 @@
-"""Real vLLM in containers on two engines that are reached over SSH: launch, refuse, certify, roll back."""
+"""Real vLLM in containers on two engines that are reached over SSH: adopt, certify, launch, refuse, roll back."""
 
 import json
 import os
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,11 +18,13 @@ from recipe.config import paths
 from recipe.errors import Exit
 from scripts.bases import archive
 from scripts.demo import install
+from scripts.engines import registry
 from scripts.engines.group import Group
 from tests.standin.world import free_ports
 
 pytestmark = [pytest.mark.docker, pytest.mark.vllm]
 _HALLMARK = Path(sys.executable).parent / "hallmark"
+_START_SECONDS = 300
 BAD, GOOD = (paths.CHECKOUT / "scripts" / "demo" / "profiles" / f"cpu-dev-{name}.yaml" for name in ("bad", "c"))
 
 
@@ -42,6 +45,7 @@ class Two:
     cluster: Path
     environment: dict[str, str]
     api: int
+    repository: str
 
     def run(self, command: str, *words: str) -> Result:
         argv = [str(_HALLMARK), command, *words, "--json"]
@@ -68,24 +72,38 @@ class Two:
         words = ["ps", "--format", "{{.Names}}", *(["--all"] if every else [])]
         return [sorted(engine.docker(*words).stdout.split()) for engine in self.nodes.engines]
 
-    def images(self) -> list[str]:
-        """By node, the image of the container that runs."""
-        found = []
-        for engine in self.nodes.engines:
-            [name] = engine.docker("ps", "--quiet", "--filter", "label=dev.hallmark.group").stdout.split()
-            found.append(engine.docker("inspect", "--format", "{{.Image}}", name).stdout.strip())
-        return found
+    def by_hand(self, image: str) -> None:
+        """Start what the profile would run as a person does: pull it, and `docker run` without any of our labels."""
+        for engine, node in zip(self.nodes.engines, self.done("render", str(self.cluster))["nodes"], strict=True):
+            mounts = [it for it in node["container"]["mounts"] if it["read_only"]]
+            words = ["run", "--detach", "--name", f"by-hand-{node['rank']}", "--network", "host", "--shm-size", "16g"]
+            words += [f"--env={name}={value}" for name, value in node["env"].items()]
+            words += [f"--volume={it['source']}:{it['target']}:ro" for it in mounts]
+            engine.docker("pull", "--quiet", image)
+            engine.docker(*words, "--entrypoint", node["argv"][0], image, *node["argv"][1:])
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                assert self.answer() == " three four five"
+                return
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.5)
 
 
 @pytest.fixture(scope="module")
 def two(nodes: Group, cpu_base: archive.Base, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     root = tmp_path_factory.mktemp("two")
     install.model(install.environment(), root / "models" / "tiny-cycle")
-    api, master = free_ports(2)
+    api, master, port = free_ports(3)
+    # In the cache, so that two gigabytes are compressed once.
+    store = registry.start(paths.cache() / "registry-of-tests", port)
+    repository = f"{store.address}/vllm"
     values = yaml.safe_load((paths.CHECKOUT / "configs" / "clusters" / "local-two.example.yaml").read_text())
     values["profile"] = str(paths.CHECKOUT / "configs" / "profiles" / "cpu-dev.yaml")
     values["paths"] = {"state": str(root / "node"), "models": str(root / "models")}
     values["ports"] = {"api": api, "master": master}
+    values["registry"] = repository
     cluster = root / "two.yaml"
     cluster.write_text(yaml.safe_dump(values))
     found = {
@@ -95,69 +113,74 @@ def two(nodes: Group, cpu_base: archive.Base, tmp_path_factory: pytest.TempPathF
         "HALLMARK_STATE": str(root / "state"),
         "HALLMARK_CACHE": str(paths.cache()),
     }
-    made = Two(nodes, cluster, found, api)
+    made = Two(nodes, cluster, found, api, repository)
     yield made
     made.run("stop", str(cluster))
+    store.end()
 
 
 @pytest.fixture(scope="module")
-def built(two: Two) -> dict[str, str]:
-    """By profile, the config digests of the images."""
+def built(two: Two) -> dict[str, dict[str, Any]]:
+    """By name, what was built and pushed."""
     profiles = {"first": "cpu-dev", "bad": str(BAD), "good": str(GOOD)}
-    return {name: two.done("image", profile)["config_digest"] for name, profile in profiles.items()}
+    return {name: two.done("image", profile, "--push", two.repository) for name, profile in profiles.items()}
 
 
-def test_two_engines_serve_one_model_and_only_a_certified_image_comes_back(two: Two, built: dict[str, str]) -> None:
+def test_a_group_started_by_hand_is_certified_replaced_and_the_only_one_that_comes_back(
+    two: Two, built: dict[str, dict[str, Any]]
+) -> None:
     """One story, because each start of two real ranks takes a minute."""
-    name = str(two.cluster)
+    name, first = str(two.cluster), built["first"]
     two.done("key", "new", "ops")
-
-    first = two.done("launch", name)
-    assert (first["revision"], two.answer()) == (1, " three four five")
-    assert two.images() == [built["first"]] * 2
-    # What is not ours stays, whatever its name is.
+    two.by_hand(f"{two.repository}@{first['manifest_digest']}")
+    # What nobody adopted stays, whatever its name is.
     stranger = ("run", "--detach", "--network", "none", "--name", "hallmark-stranger")
-    two.nodes.engines[1].docker(*stranger, "--entrypoint", "sleep", built["first"], "3600")
+    two.nodes.engines[1].docker(*stranger, "--entrypoint", "sleep", first["config_digest"], "3600")
     try:
-        assert two.done("launch", name)["changed"] is False
+        adopted = two.done("adopt", name)
+        assert (adopted["revision"], adopted["digest"]) == (1, first["config_digest"])
+        assert any("/root/.cache/vllm is nothing" in line for line in adopted["differences"])
+        certified = two.done("certify", name)
+        assert certified["digest"] == first["config_digest"]
+        assert certified["attached"] == f"{two.repository}@{first['manifest_digest']}"
+        assert two.done("certificate", "verify", certified["tag"])["valid"]
+
+        launched = two.done("launch", name, "--profile", str(GOOD))
+        assert (launched["revision"], launched["trial"], two.answer()) == (2, True, " three four five")
+        assert two.done("launch", name, "--profile", str(GOOD))["changed"] is False
         found = two.done("status", name)
         assert (found["state"], [rank["name"] for rank in found["ranks"]]) == ("running", ["node-1", "node-2"])
-        assert {f"sha256:{rank['digest']}" for rank in found["ranks"]} == {built["first"]}
+        assert {f"sha256:{rank['digest']}" for rank in found["ranks"]} == {built["good"]["config_digest"]}
         logs = two.done("logs", name)["logs"]
         assert any("Application startup complete" in line for line in logs["node-1"])
         assert logs["node-2"]
-        certified = two.done("certify", name)
-        assert certified["digest"] == built["first"]
 
         refused = two.run("launch", name, "--profile", str(BAD))
         assert refused.status == Exit.NOT_DONE
         assert "acceptance-ngram: fail" in refused.told
-        assert "revision 1 is back and answers" in refused.told
+        assert "revision 2 is back and answers" in refused.told
         assert two.answer() == " three four five"
 
-        two.done("launch", name, "--profile", str(GOOD))
-        assert two.run("rollback", name, "--to", "3").status == Exit.NOT_DONE
-        # The generation before is kept, stopped; that of the refused revision is gone.
-        assert {it.rpartition(".")[2] for it in two.containers(every=True)[0]} == {"r1", "r3"}
-
-        engine, tag = two.nodes.engines[0], two.done("image", "cpu-dev")["image"]
-        engine.docker("tag", built["good"], tag)
-        try:
-            back = two.run("rollback", name)
-        finally:
-            engine.docker("tag", built["first"], tag)
+        assert two.run("rollback", name, "--to", built["good"]["image"]).status == Exit.NOT_DONE
+        engine, tag = two.nodes.engines[0], certified["tag"]
+        engine.docker("tag", built["good"]["config_digest"], tag)
+        engine.docker("push", tag)
+        back = two.run("rollback", name, "--to", tag)
         assert back.status == Exit.OK, back.told
-        assert f"note: {tag} is another image now ({built['good']})" in back.told
-        assert two.images() == [built["first"]] * 2
+        assert (
+            f"{tag} names {built['good']['config_digest']} now, but certified was {first['config_digest']}" in back.told
+        )
+        assert two.containers() == [["by-hand-0"], ["by-hand-1", "hallmark-stranger"]]
         revisions = two.done("history", name)["revisions"]
         assert [(it["number"], it["state"], it["restores"], it["certified"]) for it in revisions] == [
-            (1, "committed", None, True),
-            (2, "restored", None, False),
-            (3, "committed", None, False),
+            (1, "adopted", None, True),
+            (2, "committed", None, False),
+            (3, "restored", None, False),
             (4, "committed", 1, True),
         ]
 
         assert two.done("stop", name)["stopped"] == [4]
         assert two.containers() == [[], ["hallmark-stranger"]]
     finally:
-        two.nodes.engines[1].docker("rm", "--force", "hallmark-stranger")
+        for place, names in ((0, ["by-hand-0"]), (1, ["by-hand-1", "hallmark-stranger"])):
+            two.nodes.engines[place].docker("rm", "--force", *names, check=False)

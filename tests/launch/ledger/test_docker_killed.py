@@ -1,24 +1,16 @@
 """The StandIn in containers on two engines: commands that are killed, images that fail, ranks that die."""
 
-import json
 import signal
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from launch.engines.containers import DockerEngine
 from launch.group import transition
 from launch.group.journal import Event
-from launch.nodes import ssh
 from launch.nodes.image import StagedImage
-from scripts.bases import archive
-from scripts.engines.group import Group
-from tests.conftest import possible
+from launch.plan.group import RankPlan
 from tests.standin.hooks import Point, at_call, at_event
-from tests.standin.image import standin
-from tests.standin.world import World
+from tests.standin.pair import COLLAPSED, PATCHED, PLAIN, Pair
 
 pytestmark = pytest.mark.docker
 KILLED = 128 + signal.SIGKILL
@@ -34,65 +26,8 @@ POINTS: dict[str, Point] = {
     "before COMMITTED": at_event(Event.COMMITTED, written=False),
     "after COMMITTED": at_event(Event.COMMITTED, written=True),
 }
-PLAIN, PATCHED, COLLAPSED = (f"localhost/standin-{name}:1" for name in ("plain", "greets", "collapses"))
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The world's cluster on two real nodes."""
-
-    world: World
-    nodes: Group
-
-    def running(self) -> list[set[str]]:
-        """By node, the marks of the containers that run."""
-        words = ("ps", "--format", '{{.Label "dev.hallmark.group"}}')
-        return [set(engine.docker(*words).stdout.split()) for engine in self.nodes.engines]
-
-    def serves(self, reference: str) -> bool:
-        """Whether every node runs this image, and the group answers."""
-        wanted = self.nodes.engines[0].docker("image", "inspect", "--format", "{{.Id}}", reference).stdout
-        for engine in self.nodes.engines:
-            found = json.loads(engine.docker("inspect", *engine.docker("ps", "--quiet").stdout.split()).stdout)
-            if [one["Image"] for one in found] != [wanted.strip()]:
-                return False
-        return self.world.answers()
-
-
-@pytest.fixture(scope="module")
-def images(nodes: Group) -> list[archive.Base]:
-    """Made before a world has a cache of its own."""
-    with possible():
-        return [standin(), standin("greets"), standin("collapses")]
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all tests here, so that only the first one pushes the Debian."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture
-def pair(
-    images: list[archive.Base], cache: Path, world: World, nodes: Group, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Pair]:
-    for base in images:
-        archive.load(base, nodes.engines[0].client, nodes.engines[0].host)
-    monkeypatch.setenv("HALLMARK_CACHE", str(cache))
-    monkeypatch.setenv("DOCKER_HOST", nodes.engines[0].host)
-    monkeypatch.setenv("HALLMARK_SSH_CONFIG", str(nodes.config))
-    listed = [
-        {"name": name, "address": f"ssh://{node.address}:{node.port}", "fabric": node.address}
-        for name, node in zip(("left", "right"), nodes.nodes, strict=True)
-    ]
-    world.cluster(engine="docker", nodes=listed, paths={"state": str(world.node), "models": str(world.models)})
-    world.profile("a", gates={"trial": ["answers", "acceptance"], "certify": ["answers", "acceptance"]})
-    ssh._sockets.cache_clear()
-    yield Pair(world, nodes)
-    for engine in nodes.engines:
-        left = engine.docker("ps", "--all", "--quiet", "--filter", "label=dev.hallmark.cluster=pair").stdout.split()
-        if left:
-            engine.docker("rm", "--force", *left)
+# After these the next command is that of a controller that has never seen the cluster.
+ELSEWHERE = {"after INTENT", "before STOPPED", "while the new group gets ready", "before COMMITTED"}
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -100,6 +35,9 @@ def test_a_killed_launch_ends_in_the_new_group_with_the_next_command(pair: Pair,
     pair.world.done("launch", "pair", "--image", PLAIN)
     begun = pair.world.begin("launch", "pair", "--image", PATCHED, before=POINTS[point](signal.SIGKILL))
     assert begun.wait().exit == KILLED
+    if point in ELSEWHERE:
+        pair.elsewhere()
+        assert pair.world.run("status", "pair", "--json").document["state"] == "unfinished"
     pair.world.done("launch", "pair", "--image", PATCHED)
     assert pair.serves(PATCHED)
     assert pair.world.done("status", "pair")["state"] == "running"
@@ -145,3 +83,52 @@ def test_an_image_is_restored_by_digest_although_its_name_is_gone(pair: Pair) ->
     assert (result.exit, f"note: {PLAIN} is another image now" in result.err) == (0, True), result.err
     assert not pair.serves(PLAIN)
     assert pair.world.done("history", "pair")["revisions"][-1]["restores"] == 1
+
+
+def test_two_controllers_see_one_history_and_each_goes_on_where_the_other_ended(pair: Pair) -> None:
+    pair.world.done("key", "new", "ops")
+    pair.world.done("launch", "pair", "--image", PLAIN)
+    pair.elsewhere()
+    assert pair.world.done("status", "pair")["state"] == "running"
+    assert pair.world.done("launch", "pair", "--image", PLAIN)["changed"] is False
+    pair.world.done("certify", "pair")
+    pair.world.patches.setenv("HALLMARK_STATE", str(pair.world.state))
+    assert len(pair.world.done("certificate", "list", "pair")["certificates"]) == 1
+    pair.world.done("launch", "pair", "--image", PATCHED)
+    pair.elsewhere("third")
+    assert pair.world.done("rollback", "pair")["revision"] == 3
+    assert pair.serves(PLAIN)
+    found = pair.world.done("history", "pair")["revisions"]
+    assert [(one["number"], one["certified"], one["restores"]) for one in found] == [
+        (1, True, None),
+        (2, False, None),
+        (3, True, 1),
+    ]
+    [copy] = (pair.world.node / "copies").iterdir()
+    for name in ("journal.jsonl", "id", "plans/r3.json"):
+        assert (copy / name).read_bytes() == (pair.world.node / "clusters/pair" / name).read_bytes()
+    pair.world.done("stop", "pair")
+    assert pair.running() == [set(), set()]
+
+
+def test_what_runs_on_a_node_that_left_the_cluster_file_is_stopped(pair: Pair) -> None:
+    pair.world.done("launch", "pair", "--image", PLAIN)
+    [*kept, _] = pair.listed()
+    pair.world.cluster(engine="docker", nodes=kept, paths=pair.paths)
+    pair.world.done("stop", "pair")
+    assert pair.running() == [set(), set()]
+
+
+def test_a_connection_that_is_lost_while_ranks_start_does_not_end_the_launch(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, lost = DockerEngine._start, []
+
+    def start(self: DockerEngine, rank: RankPlan, group: str) -> None:
+        real(self, rank, group)
+        lost.append(pair.nodes.nodes[1 - rank.rank].lose())
+
+    monkeypatch.setattr(DockerEngine, "_start", start)
+    pair.world.done("launch", "pair", "--image", PLAIN)
+    assert all(lost)
+    assert pair.serves(PLAIN)

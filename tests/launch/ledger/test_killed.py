@@ -43,6 +43,14 @@ def test_a_launch_brings_up_the_new_group(killed: World) -> None:
     assert killed.done("status", "pair")["state"] == "running"
 
 
+@pytest.mark.parametrize("killed", ["after INTENT", "between the starts of two ranks", "after STARTED"], indirect=True)
+def test_a_launch_with_an_empty_state_folder_brings_up_the_new_group(killed: World) -> None:
+    killed.patches.setenv("HALLMARK_STATE", str(killed.state.with_name("other")))
+    killed.done("launch", "pair", "--profile", "c")
+    assert killed.greeting() == "patched"
+    assert killed.answers()
+
+
 @pytest.mark.parametrize("killed", STATES, indirect=True)
 def test_a_stop_leaves_nothing(killed: World) -> None:
     killed.done("stop", "pair")

@@ -223,8 +223,8 @@ def edited_patch_set(world: World) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("change", "status", "says"),
     [
-        (unknown_revision, 2, "there is no revision '7' — certified revisions: 1"),
-        (short_digest, 2, "there is no revision 'ab'"),
+        (unknown_revision, 2, "there is no revision, digest or tag '7' — certified revisions: 1"),
+        (short_digest, 2, "there is no revision, digest or tag 'ab'"),
         (revoked, 2, "its certificate: revoked key"),
         (edited_certificate, 2, "its certificate: "),
         (missing_certificate, 2, "is missing"),

@@ -25,7 +25,8 @@ def shelves(tmp_path: Path) -> list[Shelf]:
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done from now on is done on another machine."""
-    monkeypatch.setattr(lock, "_machine", lambda: "another boot pid:[1]")
+    monkeypatch.setattr(lock, "_host", lambda: "elsewhere 1")
+    monkeypatch.setattr(lock, "_boot", lambda: "another pid:[1]")
 
 
 def test_it_is_held_by_one_who_says_who_since_when_and_why(shelves: list[Shelf]) -> None:
@@ -92,6 +93,23 @@ def test_whether_a_process_of_another_machine_lives_is_left_to_a_person(
         assert [owner.alive for owner in Lock(shelves).owners().values()] == [None, None]
         with pytest.raises(Busy, match="if that process is gone, `hallmark lock break pair`"):
             Lock(shelves).take("stop")
+
+
+def test_no_process_lives_through_a_boot_of_its_machine(shelves: list[Shelf], monkeypatch: pytest.MonkeyPatch) -> None:
+    Lock(shelves).take("launch")
+    here = lock._boot()
+    # In a container here it cannot be seen.
+    monkeypatch.setattr(lock, "_boot", lambda: f"{here.split()[0]} pid:[1]")
+    assert [owner.alive for owner in Lock(shelves).owners().values()] == [None, None]
+    monkeypatch.setattr(lock, "_boot", lambda: f"the-next {here.split()[1]}")
+    monkeypatch.setattr(lock, "_host", lambda: "this 1")
+    assert [owner.alive for owner in Lock(shelves).owners().values()] == [None, None]
+    monkeypatch.undo()
+    monkeypatch.setattr(lock, "_boot", lambda: f"the-next {here.split()[1]}")
+    monkeypatch.setattr(lock, "_host", lambda: Lock(shelves).owners()["left"].host)
+    assert [owner.alive for owner in Lock(shelves).owners().values()] == [False, False]
+    with locked(Lock(shelves), "stop"):
+        pass
 
 
 def test_it_is_taken_from_those_who_were_named_and_from_nobody_else(

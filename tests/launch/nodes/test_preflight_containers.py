@@ -88,7 +88,22 @@ def test_a_node_that_cannot_take_part_is_named_and_nothing_is_changed(
     result = pair.run("launch", "pair", "--image", IMAGE, "--json")
     assert (result.exit, says in result.err) == (status, True), result.err
     assert result.document["error"]["exit"] == status
-    assert not pair.journal().entries
+    there = pair.node / "clusters" / "pair"
+    assert not (there / "journal.jsonl").exists()
+    assert not (there / "lock").exists()
+
+
+def test_without_its_head_a_cluster_has_no_history_and_nothing_is_done(pair: World, nodes: Group) -> None:
+    left = {"name": "left", "address": f"ssh://127.0.0.1:{free_ports(1)[0]}", "fabric": "127.0.0.1"}
+    right = {"name": "right", "address": f"ssh://127.0.0.2:{nodes.nodes[1].port}", "fabric": "127.0.0.2"}
+    paths = {"state": str(pair.node), "models": str(pair.models)}
+    pair.cluster(engine="docker", nodes=[left, right], paths=paths)
+    pair.done("key", "new", "ops")
+    for words in (("launch", "--image", IMAGE), ("stop",), ("status",), ("history",), ("certify",), ("rollback",)):
+        result = pair.run(words[0], "pair", *words[1:])
+        told = "node left: it refuses SSH connections" in result.err
+        assert (result.exit, told) == (Exit.UNREACHABLE, True), result.err
+    assert not pair.node.exists()
 
 
 def test_an_image_that_is_not_here_is_refused_by_name(pair: World) -> None:

@@ -135,6 +135,25 @@ def test_a_line_that_was_written_before_the_connection_broke_is_written_once(
     assert [entry.event for entry in controller("second").journal().entries] == ["INTENT", "STAGED"]
 
 
+def test_a_command_that_only_reads_meanwhile_takes_nothing_away(controller: Callable[..., Controller]) -> None:
+    first = controller("first")
+    one_launch(first)
+    path = first.records.folder / JOURNAL
+    with locked(first.lock, "launch"):
+        journal = first.journal()
+        before = path.read_bytes()
+        intent = journal.append(Event.INTENT, 2, kind="launch")
+        # It had read the head before that entry, and comes to write only now.
+        path.write_bytes(before)
+        first.put("plans/r2.json", "{}")
+        controller("first").journal()
+        journal.append(Event.STAGED, 2, intent.operation)
+    assert [entry.event for entry in controller("first").journal().entries] == ["INTENT", "STAGED"] * 2
+    second = controller("second")
+    second.journal()
+    assert (second.records.folder / "plans/r2.json").exists()
+
+
 def test_a_torn_last_line_is_written_over(controller: Callable[..., Controller], shelves: list[Shelf]) -> None:
     one_launch(controller("first"))
     path = folder(shelves[0]) / JOURNAL

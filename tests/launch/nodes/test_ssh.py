@@ -18,15 +18,20 @@ FAR, HERE = Place("far", "user@far"), Place("here", "local")
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program `ssh` that runs what it was to run elsewhere, as a login shell there does; `fails` makes it fail."""
+    """A program `ssh` that runs what it was to run elsewhere, as a login shell there does; `fails` makes it fail,
+    `breaks` loses the connection once, after the command was run."""
     path = tmp_path / "ssh"
     path.write_text(
         '#!/bin/sh\n[ -f "$0.fails" ] && { cat "$0.fails" >&2; exit 255; }\n'
-        'for word; do last=$word; done\nexec sh -c "$last"\n'
+        "for word; do last=$word; done\n"
+        '[ -f "$0.breaks" ] && { rm "$0.breaks"; sh -c "$last"; echo "Connection reset by peer" >&2; exit 255; }\n'
+        'exec sh -c "$last"\n'
     )
     path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.delenv(ssh.VARIABLE, raising=False)
+    monkeypatch.setattr(ssh, "_PAUSE", 0.0)
+    monkeypatch.setattr(ssh, "_reached", set())
     return path
 
 
@@ -101,6 +106,31 @@ def test_what_ssh_says_is_one_line_with_the_node(program: Path, told: str, says:
     assert failed.value.exit is Exit.UNREACHABLE
     assert str(failed.value).startswith("user@far: node far") and says in str(failed.value)
     assert len(failed.value.problems) == 1
+
+
+def test_a_connection_that_breaks_once_is_made_again(program: Path, tmp_path: Path) -> None:
+    program.with_name("ssh.breaks").touch()
+    words = ["sh", "-c", f"cat; echo x >>{tmp_path}/runs"]
+    assert ssh.run(FAR, words, given="given").stdout == "given"
+    assert (tmp_path / "runs").read_text() == "x\nx\n"
+
+
+def test_what_must_not_run_twice_is_not_repeated(program: Path, tmp_path: Path) -> None:
+    program.with_name("ssh.breaks").touch()
+    with pytest.raises(Unreachable, match="Connection reset by peer"):
+        ssh.run(FAR, ["sh", "-c", f"echo x >>{tmp_path}/runs"], once=True)
+    assert (tmp_path / "runs").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("reached", [False, True])
+def test_a_node_that_was_never_reached_is_not_asked_again(program: Path, reached: bool) -> None:
+    if reached:
+        ssh.run(FAR, ["true"])
+    asked = program.with_name("asked")
+    program.write_text(f"#!/bin/sh\necho x >>{asked}\necho 'connect to host far: Connection refused' >&2\nexit 255\n")
+    with pytest.raises(Unreachable):
+        ssh.run(FAR, ["true"])
+    assert asked.read_text().count("x") == 1 + reached
 
 
 def test_a_command_that_does_not_end_is_given_up(program: Path) -> None:

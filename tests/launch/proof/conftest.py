@@ -18,7 +18,8 @@ class Behaviour:
     come together. alone_first: that many requests come one by one, and the same number after them together.
     serial: what comes together takes as many steps as alone. spec: what each answer adds to the speculation
     counters. others: tokens of other people's requests that land with each answer. late: how many times /metrics
-    is read before the last answer is counted. extra: more lines of /metrics.
+    is read before the last answer is counted. extra: more lines of /metrics. fails_at: which request is answered 500.
+    per_piece: tokens in each piece of a streamed answer. breaks_off: a stream ends with an error in its middle.
     """
 
     answers: dict[str, str] = field(default_factory=dict)
@@ -37,6 +38,9 @@ class Behaviour:
     late: int = 0
     restarts: bool = False
     extra: str = ""
+    fails_at: int = 0
+    per_piece: int = 1
+    breaks_off: bool = False
 
 
 class StandInServer(ThreadingHTTPServer):
@@ -119,6 +123,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         server, behaviour = self.server, self.server.behaviour
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/tokenize":
+            self._send(200, json.dumps({"tokens": list(range(len(body["prompt"].split())))}))
+            return
         with server.lock:
             server.requests.append(body)
             number = len(server.requests)
@@ -128,8 +135,11 @@ class _Handler(BaseHTTPRequestHandler):
         if behaviour.breaks:
             self.close_connection = True
             return
-        if behaviour.status != 200:
-            self._send(behaviour.status, json.dumps({"error": {"message": "EngineCore encountered an issue."}}))
+        if behaviour.status != 200 or number == behaviour.fails_at:
+            self._send(
+                500 if number == behaviour.fails_at else behaviour.status,
+                json.dumps({"error": {"message": "EngineCore encountered an issue."}}),
+            )
             return
         in_batch = 0 < behaviour.alone_first < number
         if in_batch:
@@ -140,14 +150,33 @@ class _Handler(BaseHTTPRequestHandler):
             server.generated += tokens + behaviour.others
             server.steps += tokens // (behaviour.alone_first if in_batch and not behaviour.serial else 1)
             server.unread = behaviour.late
+        if isinstance(body.get("prompt"), list):
+            body["prompt"] = f"{len(body['prompt'])} tokens"
         chat = self.path == "/v1/chat/completions"
         prompt = body["messages"][-1]["content"] if chat else body["prompt"]
+        usage = {"prompt_tokens": 3, "completion_tokens": tokens, "total_tokens": tokens + 3}
+        if body.get("stream"):
+            self._stream(chat, tokens, usage)
+            return
         text = (behaviour.in_batch if in_batch else {}).get(prompt) or behaviour.answers.get(prompt, " word" * tokens)
         said = {"message": {"content": text}} if chat else {"text": text}
         reply: dict[str, Any] = {"choices": [said | {"finish_reason": "length"}]}
         if behaviour.usage:
-            reply["usage"] = {"prompt_tokens": 3, "completion_tokens": tokens, "total_tokens": tokens + 3}
+            reply["usage"] = usage
         self._send(200, json.dumps(reply))
+
+    def _stream(self, chat: bool, tokens: int, usage: dict[str, int]) -> None:
+        behaviour = self.server.behaviour
+        events: list[dict[str, Any]] = [{"choices": [{"delta": {"role": "assistant"}}]}] if chat else []
+        for _ in range(0, tokens, behaviour.per_piece):
+            text = " word" * behaviour.per_piece
+            events.append({"choices": [{"delta": {"content": text}} if chat else {"text": text}]})
+        if behaviour.breaks_off:
+            events[len(events) // 2 :] = [{"error": {"message": "EngineCore encountered an issue."}}]
+        elif behaviour.usage:
+            events.append({"choices": [], "usage": usage})
+        lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+        self._send(200, "".join([*lines, "data: [DONE]\n\n"]), "text/event-stream")
 
     def _send(self, status: int, text: str, kind: str = "application/json") -> None:
         content = text.encode()

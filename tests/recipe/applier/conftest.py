@@ -39,7 +39,8 @@ def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Makes a site-packages folder: `site({path: bytes})` installs the files as vLLM 0.33.0, `others` as that
-    distribution. All are of one odd time in the past, some of odd modes."""
+    distribution. All are of one odd time in the past, some of odd modes
+    and, for root, of another owner."""
 
     def make(
         files: Mapping[str, bytes], others: Mapping[str, Mapping[str, bytes]] | None = None, name: str = "site"
@@ -57,7 +58,9 @@ def site(tmp_path: Path) -> Site:
             _record(root, dist_info, own)
         for index, made in enumerate(sorted(root.rglob("*"), reverse=True)):
             if made.is_file():
-                made.chmod((0o644, 0o664, 0o755)[index % 3])
+                made.chmod((0o644, 0o664, 0o755, 0o444)[index % 4])
+                if os.getuid() == 0 and index % 2:
+                    os.chown(made, 1234, 5678)
             os.utime(made, ns=(BORN_NS + index, BORN_NS + index))
         os.utime(root, ns=(BORN_NS, BORN_NS))
         return root
@@ -100,8 +103,8 @@ def patches() -> Patches:
 
 @pytest.fixture
 def snapshot() -> Callable[[Path], Snapshot]:
-    """Everything of a tree that an undo must bring back: bytes, modes and times of files, and of folders. Caches
-    of bytecode are left out."""
+    """Everything of a tree that an undo must bring back: bytes, modes, owners and times of files, and of folders.
+    Caches of bytecode are left out."""
 
     def take(root: Path) -> Snapshot:
         found: Snapshot = {}
@@ -110,7 +113,8 @@ def snapshot() -> Callable[[Path], Snapshot]:
                 continue
             status = path.stat()
             data = path.read_bytes() if path.is_file() else None
-            found[str(path.relative_to(root))] = (data, status.st_mode, status.st_mtime_ns)
+            owner = (status.st_uid, status.st_gid)
+            found[str(path.relative_to(root))] = (data, (status.st_mode, owner), status.st_mtime_ns)
         return found
 
     return take

@@ -1,10 +1,9 @@
 """The applier by itself: one archive, any Python that an image may have, nothing installed."""
 
+import ast
 import json
-import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,9 @@ import pytest
 from recipe.applier import commit
 from recipe.applier.patchset import PatchSet
 from recipe.applier.tree import Tree
+from recipe.applier.walk import fingerprint
+from recipe.image import pyz
+from scripts.figures.pythons import pythons
 
 PACKAGE = Path(commit.__file__).parent
 EDITS: list[dict[str, Any]] = [
@@ -23,25 +25,27 @@ EDITS: list[dict[str, Any]] = [
     {"file": "vllm/a.py", "op": "import", "add": {"import": "os"}},
     {"file": "vllm/new.py", "op": "overlay", "content": "VALUE = 'ä'\n"},
 ]
+ODD = r'''"""größe 🫨"""
+from __future__ import annotations
+@decorated(x := 1, *a, **b)
+async def run(a, /, b: int = 1_000, *c, d=-0.5, **e) -> "f":
+    match a:
+        case {"x": [1, *rest], **more} if (n := len(rest)) > 1:
+            yield f"{a!r:>{b}} {b=} {{}}" "ä" rf"{c}\d" u"x"
+    with (open(a) as f, open(b) as g):
+        return [i async for i in f if not ...] or {**e, 1j: {*c}}
+    try:
+        del a[1:2, ::3]
+    except ValueError:
+        nonlocal_ = lambda *, z=0: z
+'''
 SOURCE = b"import sys\n\ndef run(a):\n    print(f'{a}')\n"
-
-
-def pythons() -> list[str]:
-    found = [sys.executable]
-    for name in ("python3.12", "python3.13", "python3.14"):
-        path = shutil.which(name)
-        # A launcher of a version manager may be there without its Python.
-        if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
-            found.append(path)
-    return found
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("archive") / "applier.zip"
-    with zipfile.ZipFile(path, "w") as target:
-        for file in PACKAGE.rglob("*.py"):
-            target.write(file, f"applier/{file.relative_to(PACKAGE)}")
+    path = tmp_path_factory.mktemp("archive") / pyz.NAME
+    path.write_bytes(pyz.pack())
     return path
 
 
@@ -51,14 +55,42 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture
 def run(archive: Path) -> Run:
     def command(python: str, *words: object) -> "subprocess.CompletedProcess[str]":
-        code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from applier.cli import main; sys.exit(main())"
-        arguments = [python, "-I", "-S", "-B", "-c", code, str(archive), *map(str, words)]
+        arguments = [python, "-I", "-S", "-B", str(archive), *map(str, words)]
         return subprocess.run(arguments, capture_output=True, text=True, check=False)
 
     return command
 
 
-@pytest.mark.parametrize("python", pythons(), ids=lambda path: Path(path).name)
+EACH = pytest.mark.parametrize("python", pythons().values(), ids=pythons())
+
+
+def test_the_archive_is_small_and_imports_the_standard_library_only(archive: Path) -> None:
+    assert archive.stat().st_size < 100_000
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.Import):
+                assert {alias.name.partition(".")[0] for alias in node.names} <= sys.stdlib_module_names, file
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                assert str(node.module).partition(".")[0] in sys.stdlib_module_names, file
+
+
+def test_the_python_of_this_run_is_among_those_that_are_tried() -> None:
+    assert any(version.startswith(f"{sys.version_info[0]}.{sys.version_info[1]}.") for version in pythons())
+
+
+@EACH
+def test_every_python_has_the_same_fingerprints(python: str, archive: Path) -> None:
+    code = (
+        "import ast, sys; sys.path.insert(0, sys.argv[1]); from applier.walk import fingerprint;"
+        "print(fingerprint(ast.parse(sys.stdin.buffer.read())))"
+    )
+    done = subprocess.run(
+        [python, "-I", "-S", "-c", code, str(archive)], input=ODD.encode(), capture_output=True, check=True
+    )
+    assert done.stdout.decode().strip() == fingerprint(ast.parse(ODD))
+
+
+@EACH
 def test_every_python_makes_the_same_tree(
     python: str,
     run: Run,
@@ -120,3 +152,25 @@ def test_what_a_user_can_cause_is_one_line_and_a_status(
     assert len(run(sys.executable, "apply", "--target", root, "--patchset", drifting).stderr.splitlines()) == 2
     with commit.locked(Tree(root)):
         assert run(sys.executable, "apply", "--target", root, "--patchset", good).returncode == 6
+
+
+def test_of_several_appliers_at_once_each_is_done_or_told_that_the_tree_is_busy(
+    archive: Path, site: Callable[..., Path], patches: Callable[..., PatchSet], tmp_path: Path
+) -> None:
+    root = site({"vllm/a.py": SOURCE})
+    started = []
+    for number in range(6):
+        file = tmp_path / f"{number}.json"
+        content = f"VALUE = {number}\n"
+        file.write_bytes(patches(a=EDITS, b=[{**EDITS[-1], "file": "vllm/b.py", "content": content}]).canonical())
+        command = [sys.executable, "-I", "-S", "-B", str(archive), "apply", "--target", str(root)]
+        started.append(
+            subprocess.Popen([*command, "--patchset", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        )
+    told = [process.communicate()[1].decode() for process in started]
+    assert {process.returncode for process in started} <= {0, 6}
+    assert 0 in {process.returncode for process in started}
+    assert all("another applier works on this tree" in text for text in told if text)
+    assert commit.verify(Tree(root)) == []
+    with commit.locked(Tree(root)):
+        pass

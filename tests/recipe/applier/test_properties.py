@@ -11,10 +11,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from recipe.applier.errors import Drift
 from recipe.applier.manifest import Manifest
+from recipe.applier.ops import Splice
 from recipe.applier.patchset import PatchSet
 from recipe.applier.plan import plan
-from recipe.applier.source import Source
+from recipe.applier.reparse import reparse
+from recipe.applier.source import Source, quiet
 from recipe.applier.states import Plan
 from recipe.applier.tree import Tree
 from recipe.applier.walk import bodies, own_nodes
@@ -127,6 +130,77 @@ def test_a_keyword_is_added_to_the_one_call_that_is_meant_or_the_edit_is_refused
     assert ast.unparse(meant.func) == callee
     assert meant.keywords.pop().arg == "hallmark"
     assert ast.dump(tree) == ast.dump(ast.parse(data))
+
+
+PIECES = (
+    *(
+        b"",
+        b"\n",
+        b"\\\n",
+        b"\\",
+        b"(",
+        b"))",
+        b"[",
+        b'"""',
+        b"'",
+        b"f'{",
+        b"#",
+        b"# x\n",
+        b";",
+        b":",
+        b"x = 1\n",
+        b"    y = 2\n",
+    ),
+    *(
+        b"else:\n    pass\n",
+        b"@d\n",
+        b"class A:\n    z = 3\n",
+        b"        return\n",
+        b"async ",
+        b"\t",
+        b"\x0c",
+        b"if 1: pass",
+    ),
+)
+
+
+@given(
+    name=st.sampled_from(FILES),
+    places=st.lists(
+        st.tuples(st.integers(0, 10**6), st.integers(0, 90), st.sampled_from(PIECES)), min_size=1, max_size=3
+    ),
+    at_lines=st.booleans(),
+    windows=st.booleans(),
+)
+@settings(quick, max_examples=100)
+def test_parsing_only_what_was_touched_gives_the_tree_of_the_whole(
+    name: str, places: list[tuple[int, int, bytes]], at_lines: bool, windows: bool
+) -> None:
+    data = library(name)
+    assume(b"\r" not in data)
+    data = data.replace(b"\n", b"\r\n") if windows else data
+    old = Source(name, data)
+    splices: list[Splice] = []
+    for place, length, piece in sorted((place % len(data), length, piece) for place, length, piece in places):
+        start = old.line_start(old.line_of(place)) if at_lines else place
+        end = (
+            old.line_start(old.line_of(min(start + length, len(data)))) if at_lines else min(start + length, len(data))
+        )
+        if not splices or start >= splices[-1].end:
+            splices.append(Splice(start, max(start, end), old.encode(piece.decode())))
+    after = b"".join(
+        data[before.end if before else 0 : splice.start] + splice.text
+        for before, splice in zip([None, *splices], splices, strict=False)
+    )
+    after += data[splices[-1].end :]
+    with quiet():
+        try:
+            whole = ast.parse(after)
+            new = Source(name, after)
+        except (SyntaxError, ValueError, Drift):
+            return
+        found = reparse(old, new, splices)
+    assert found is None or ast.dump(found) == ast.dump(whole)
 
 
 @given(name=st.sampled_from(FILES), number=st.integers(0, 10_000), after=st.booleans(), tabs=st.booleans())

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from recipe.catalogue import compile as catalogue
 from recipe.catalogue import record
 from recipe.catalogue.audit import Column, column
 from recipe.catalogue.compile import Patch
@@ -38,20 +41,24 @@ def test_outside_its_range_a_patch_says_what_it_would_be_inside(tmp_path: Path) 
     found = {}
     for content in (OLD, FIXED, GONE):
         cell = judge([fix], "0.34.0", content).cells["fix"]
-        found[content] = (cell.state, cell.widened.state if cell.widened else None, cell.last)
+        found[content] = (cell.state, cell.widened.state if cell.widened else None)
     assert found == {
-        OLD: ("not-applicable", "pending", "0.32.0"),
-        FIXED: ("upstreamed", None, "0.32.0"),
-        GONE: ("not-applicable", "drift:scope", "0.32.0"),
+        OLD: ("not-applicable", "pending"),
+        FIXED: ("upstreamed", None),
+        GONE: ("not-applicable", "drift:scope"),
     }
 
 
-def test_a_drift_names_the_nearest_place_and_the_release_where_the_patch_last_applied(tmp_path: Path) -> None:
+def test_a_drift_names_the_nearest_place_and_the_release_that_the_patch_last_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "baselines" / "vllm-0.32.0.json").write_text('{"vllm/a.py": "0"}', encoding="utf-8")
+    monkeypatch.setattr(catalogue, "PATCHES", tmp_path)
     fix = patch(tmp_path, "fix", EDIT.format(when=">=0.31,<0.33"))
     (line,) = judge([fix], "0.34.0", "def ff():\n    x = 1\n").cells["fix"].reasons()
     assert line == (
-        "fix: vllm/a.py: f: drift:scope: no definition of f — nearest: vllm/a.py:1: ff: def ff():"
-        "; last applied on 0.32.0"
+        "fix: vllm/a.py: f: drift:scope: no definition of f — nearest: vllm/a.py:1: ff: def ff(): (last fitted 0.32.0)"
     )
 
 

@@ -1,39 +1,16 @@
 """Sources of listed releases: fetched with pip from a folder, compared with the pin, kept without the wheel."""
 
-import base64
-import hashlib
 import random
-import zipfile
 from pathlib import Path
 
 import pytest
 from packaging.version import Version
 
 from recipe.catalogue import released, releases
-from recipe.catalogue.releases import Release
 from recipe.errors import ConfigError, HallmarkError, Mismatch, Unreachable
+from tests.recipe.catalogue.sources import make_wheel
 
 FILES = {"vllm/__init__.py": b"x = 1\n", "vllm/a.py": b"y = 2\n", "vllm/table.json": b"{}\n"}
-
-
-def make_wheel(folder: Path, files: dict[str, bytes], version: str = "9.9.0") -> Release:
-    """A wheel of vLLM in `folder`, and the line that lists it."""
-    folder.mkdir(exist_ok=True)
-    info = f"vllm-{version}.dist-info"
-    members = {
-        **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n".encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    digests = {name: base64.urlsafe_b64encode(hashlib.sha256(data).digest()) for name, data in members.items()}
-    rows = [f"{name},sha256={digests[name].rstrip(b'=').decode()},{len(data)}" for name, data in members.items()]
-    path = folder / f"vllm-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-        archive.writestr(f"{info}/RECORD", "\n".join([*rows, f"{info}/RECORD,,"]) + "\n")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Release(("vllm", Version(version)), version, "vllm", digest)
 
 
 @pytest.fixture

