@@ -65,7 +65,8 @@ class DraftAgreement:
         # A row judges the token of the row behind it, unless that one begins another request.
         compared = (position[1:] > 0) & (tokens[1:] >= 0)
         agreed = compared & (logits.argmax(dim=-1)[:-1] == tokens[1:])
-        at = position[:-1].clamp(max=self._last).long()
+        # Also where the batch was padded and nothing was written: an index out of range would end the worker.
+        at = position[:-1].clamp(0, self._last).long()
         self._compared.index_add_(0, at, compared.long())
         self._agreed.index_add_(0, at, agreed.long())
         self._tell(time.monotonic())
@@ -76,8 +77,14 @@ class DraftAgreement:
         self._written = now
         compared, agreed = self._compared.tolist(), self._agreed.tolist()
         temporary = self._path.with_suffix(".new")
-        temporary.write_text(json.dumps({"compared": compared, "agreed": agreed}), encoding="utf-8")
-        temporary.replace(self._path)
+        try:
+            temporary.write_text(json.dumps({"compared": compared, "agreed": agreed}), encoding="utf-8")
+            temporary.replace(self._path)
+        except OSError as error:
+            # A diagnostic must not end the serving.
+            logger.warning("Draft agreement is no longer told: %s", error)
+            self._written = float("inf")
+            return
         if now - self._logged < _LOG_SECONDS:
             return
         self._logged = now

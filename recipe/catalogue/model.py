@@ -197,7 +197,8 @@ class Upstream(_Model):
 class PatchFile(_Model):
     """One fix, with its reason, upstream link, removal condition and edits.
 
-    `note` is for whoever applies it: what it does not do, in one line that `plan` shows.
+    `note` is for whoever applies it: what it does not do, in one line that `plan` shows. `proof` names the files that
+    show what it does: proofs that CI runs, and reports of runs on hardware.
     """
 
     id: str = Field(pattern="^[a-z0-9][a-z0-9-]*$")
@@ -209,4 +210,4 @@ class PatchFile(_Model):
     independent: bool = False
     note: str | None = None
     edits: list[Edit] = Field(min_length=1)
-    proof: str | None = None
+    proof: list[str] = Field(default_factory=list)

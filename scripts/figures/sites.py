@@ -143,7 +143,8 @@ def _statement(source: Source, call: tuple[int, int]) -> ast.stmt | None:
         node
         for node in ast.walk(source.tree)
         if isinstance(node, ast.stmt)
-        and node.lineno <= first <= (node.end_lineno or 0)
+        and first <= (node.end_lineno or 0)
+        and (node.lineno <= first or hasattr(node, "decorator_list"))
         and source.span(node)[0] <= call[0]
         and call[1] <= source.span(node)[1]
     ]

@@ -58,7 +58,7 @@ def _matrix(ids: list[str]) -> str:
 def _section(patch: PatchFile) -> str:
     edits = table(("file", "where", "edit"), ((f"`{e.file}`", _where(e), e.op) for e in patch.edits))
     note = f"Note: {patch.note}.\n\n" if patch.note else ""
-    proof = f" Proof: [{patch.proof}](../{patch.proof})." if patch.proof else ""
+    proof = f" Proof: {', '.join(f'[{path}](../{path})' for path in patch.proof)}." if patch.proof else ""
     return (
         f"## {patch.id}\n\n{patch.title}.\n\n{patch.why}\n\n{note}"
         f"Upstream: {_upstream(patch.upstream)}. Remove when: {patch.remove_when}.{proof}\n\n{edits}"

@@ -1,6 +1,7 @@
 """What the API server makes of the counts, and what happens when the diagnostic is off."""
 
 import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -100,3 +101,41 @@ def test_without_the_variable_nothing_is_made(agreement: Any, monkeypatch: pytes
     monkeypatch.delenv(agreement.VARIABLE, raising=False)
     assert agreement.draft_agreement(SPECULATION, "cpu") is None
     assert agreement.agreement_metrics(SPECULATION, [], {}, prometheus_client.Counter) is None
+
+
+@pytest.fixture
+def worker(agreement: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A worker's counters, with lists in place of tensors."""
+
+    class Counts(list[int]):
+        def tolist(self) -> list[int]:
+            return list(self)
+
+    made = SimpleNamespace(int64=int, zeros=lambda n, **_: Counts([0] * n), zeros_like=lambda like: Counts(like))
+    monkeypatch.setitem(sys.modules, "torch", made)
+    return agreement.DraftAgreement(2, "cpu", tmp_path / "draft-agreement-0.json")
+
+
+def test_the_log_tells_what_was_counted_since_its_last_line(
+    worker: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    worker._compared[:], worker._agreed[:] = [10, 0], [9, 0]
+    worker._tell(100.0)
+    worker._compared[:], worker._agreed[:] = [20, 4], [14, 1]
+    worker._tell(105.0)
+    assert json.loads((tmp_path / "draft-agreement-0.json").read_text()) == {"compared": [20, 4], "agreed": [14, 1]}
+    worker._tell(110.0)
+    assert caplog.messages == [
+        "Draft agreement with the target's argmax: position 0: 90.0% of 10",
+        "Draft agreement with the target's argmax: position 0: 50.0% of 10, position 1: 25.0% of 4",
+    ]
+
+
+def test_a_folder_that_is_gone_ends_the_diagnostic_and_not_the_worker(
+    worker: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.rmdir()
+    worker._tell(100.0)
+    worker._tell(200.0)
+    assert [message.partition(":")[0] for message in caplog.messages] == ["Draft agreement is no longer told"]

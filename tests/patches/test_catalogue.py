@@ -42,9 +42,8 @@ def test_an_overlay_adds_a_module_of_this_project_and_is_tested(path: Path) -> N
 
 
 @ALL
-def test_a_proof_that_a_patch_names_is_there(path: Path) -> None:
-    proof = catalogue.load_patch(path).value.proof
-    assert proof is None or (ROOT / proof).is_file()
+def test_the_proofs_that_a_patch_names_are_there(path: Path) -> None:
+    assert [proof for proof in catalogue.load_patch(path).value.proof if not (ROOT / proof).is_file()] == []
 
 
 def test_every_overlay_module_belongs_to_a_patch() -> None:

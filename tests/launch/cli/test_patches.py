@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ class Typed:
     err: str
 
     @property
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         found = json.loads(self.out)
         assert isinstance(found, dict)
         return found
