@@ -7,10 +7,10 @@ import click
 from launch.cli.context import Context
 from recipe.catalogue.compile import compile_profile
 from recipe.config.check import check_profile
-from recipe.config.load import Loaded
+from recipe.config.load import Loaded, load_support
 from recipe.config.models import Profile
 from recipe.errors import HallmarkError
-from recipe.image import build, client, context, engine, inspect
+from recipe.image import build, checks, client, context, engine, inspect
 from recipe.image import plan as planning
 
 
@@ -35,17 +35,30 @@ def image(ctx: Context, profile: str, base: str | None, repository: str | None, 
     if loaded.value.extras:
         where = loaded.document.where(("extras",))
         ctx.say(f"note: {where}: extras: the base image must have {', '.join(loaded.value.extras)}; a build adds none")
+    support = load_support(ctx.home).value
+    asked = checks.request(checked, support, patchset)
     reference, where = _base(loaded, base)
     into = repository or planning.REPOSITORY
     if dry_run:
-        planned = planning.plan(loaded.name, patchset, architecture, reference, None, into)
+        planned = planning.plan(loaded.name, patchset, architecture, reference, None, into, asked)
         ctx.emit(_document(planned, patchset.sha256, None, None), lambda: planned.dockerfile.rstrip("\n"))
         return
     docker = client.find()
     engine.check(docker)
     on = build.base(docker, reference, architecture, where, ctx.say)
-    planned = planning.plan(loaded.name, patchset, architecture, reference, on, into)
-    made = build.build(docker, planned, on, context.write(planned, patchset), ctx.say)
+    planned = planning.plan(loaded.name, patchset, architecture, reference, on, into, asked)
+    folder = context.write(planned, patchset)
+    made = inspect.image(docker, planned.tag)
+    if made is not None and context.built(folder, planned.tag) == made.config_digest:
+        ctx.say(f"nothing has changed since {planned.tag} was built and checked: no build")
+    else:
+        said = (checks.support_verdict(checked, support), *build.check(docker, planned, folder, ctx.say))
+        planned = planning.checked(planned, said)
+        context.write_checked(planned, folder)
+        made = build.build(docker, planned, on, folder, ctx.say)
+        context.write_built(folder, planned.tag, made.config_digest)
+    for reason in checks.unverified(made.labels):
+        ctx.say(f"warning: the image cannot be certified: check {reason}")
     digest = build.push(docker, planned.tag, ctx.say) if repository else None
     ctx.emit(_document(planned, patchset.sha256, made, digest), lambda: f"{planned.tag}\n{made.config_digest}")
 
@@ -69,5 +82,5 @@ def _document(
         "config_digest": made.config_digest if made else None,
         "manifest_digest": manifest,
         "patchset": patchset,
-        "labels": planned.labels,
+        "labels": made.labels if made else planned.labels,
     }

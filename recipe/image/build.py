@@ -9,9 +9,10 @@ from pathlib import Path
 
 from recipe.errors import Exit, HallmarkError, Mismatch, Problem, Refused, Unreachable
 from recipe.image import engine
+from recipe.image.checks import Verdict, verdicts
 from recipe.image.client import Client
 from recipe.image.inspect import Image, image, repository_of
-from recipe.image.plan import Build, build_argv, build_environment
+from recipe.image.plan import Build, build_argv, build_environment, checks_argv
 
 Say = Callable[[str], None]
 _STEP = re.compile(r"#(\d+) (?:\d+\.\d+ (?P<output>.*)|ERROR: (?P<error>.*))")
@@ -41,22 +42,29 @@ def base(client: Client, reference: str, architecture: str, where: str | None, s
     return found
 
 
+def check(client: Client, planned: Build, context: Path, say: Say) -> tuple[Verdict, ...]:
+    """Patch the base and let the checks run inside; gives what they said when none of them failed.
+
+    Errors: Refused when a patch drifts or a check fails; HallmarkError when the profile's serve line is wrong;
+    Mismatch when verification fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="hallmark-") as folder:
+        _run(client, checks_argv(planned, client, context, Path(folder)), planned, say)
+        return verdicts((Path(folder) / "checks.json").read_text(encoding="utf-8"))
+
+
 def build(client: Client, planned: Build, on: Image, context: Path, say: Say) -> Image:
     """Build the image and tag it; gives what the engine says about it.
 
-    Errors: Refused when a patch drifts or the tag names another image already; Mismatch when verification fails;
-    in every case no tag has moved.
+    Errors: Refused when the tag names another image already; Mismatch when the image is not what was planned; in
+    every case no tag has moved.
     """
     # No folder of its own around it, so that the command can be repeated by hand as it is printed.
     handle, name = tempfile.mkstemp(prefix="hallmark-", suffix=".id")
     os.close(handle)
     identity = Path(name)
     try:
-        argv, variables = build_argv(planned, client, context, identity), build_environment(client)
-        say(f"+ {' '.join(f'{key}={value}' for key, value in variables.items())} {shlex.join(argv)}")
-        done = engine.stream(argv, variables, say)
-        if done.status:
-            raise failure(done, planned)
+        _run(client, build_argv(planned, client, context, identity), planned, say)
         digest = identity.read_text().strip()
     finally:
         # Docker removes it itself when a build fails.
@@ -72,6 +80,14 @@ def build(client: Client, planned: Build, on: Image, context: Path, say: Say) ->
     if not there.same_as(made):
         raise _taken(there, made, planned.tag)
     return there
+
+
+def _run(client: Client, argv: tuple[str, ...], planned: Build, say: Say) -> None:
+    variables = build_environment(client)
+    say(f"+ {' '.join(f'{key}={value}' for key, value in variables.items())} {shlex.join(argv)}")
+    done = engine.stream(argv, variables, say)
+    if done.status:
+        raise failure(done, planned)
 
 
 def push(client: Client, tag: str, say: Say) -> str:
@@ -101,6 +117,8 @@ def failure(done: engine.Done, planned: Build) -> HallmarkError:
             elif match["output"].strip():
                 outputs.setdefault(match[1], []).append(match["output"])
     output = outputs.get(failed)
+    # Where the checks ran, theirs are the lines that say what failed; the others are vLLM's own.
+    output = [line for line in output or () if line.startswith("check ")] or output
     statuses = re.findall(r"exit code: (\d+)", "\n".join(done.lines))
     if any("exec format error" in line for line in done.lines):
         error: HallmarkError = Refused(

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from recipe.catalogue.wheels import wheel
+from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit
 from recipe.image import pyz
 from scripts.bases import archive, vllm
 from scripts.engines import registry
 from scripts.engines.engine import Engine
+from scripts.engines.group import Group
 
 pytestmark = pytest.mark.docker
 _HALLMARK = Path(sys.executable).parent / "hallmark"
@@ -98,11 +100,46 @@ def test_the_layer_of_the_patches_holds_nothing_but_patched_files(engine: Engine
     assert empty == set()
 
 
-def test_building_again_runs_no_step_and_gives_the_same_image(engine: Engine, cpu: Result) -> None:
+def test_every_check_of_cpu_dev_passed_in_the_image(cpu: Result) -> None:
+    said = json.loads(cpu.document["labels"]["dev.hallmark.checks"])
+    names = {"compiler", "deepgemm", "extensions", "imports", "patches", "platform", "serve", "support", "versions"}
+    assert said == dict.fromkeys(names, "pass")
+
+
+def test_b6_building_again_builds_nothing_and_says_so(engine: Engine, cpu: Result) -> None:
     before = tags(engine)
     again = build(engine, "cpu-dev")
     assert again.document == cpu.document
-    assert " CACHED\n" in again.told and '"valid": true' not in again.told
+    assert "nothing has changed since" in again.told and " build " not in again.told.replace("no build", "")
+    assert tags(engine) == before
+
+
+def test_b6_another_patch_set_runs_the_patch_step_and_its_checks_again(
+    engine: Engine, cpu: Result, tmp_path: Path
+) -> None:
+    text = (CHECKOUT / "configs/profiles/cpu-dev.yaml").read_text()
+    fewer = text.replace("required: [serving-identity, headless-exit-code]", "required: [headless-exit-code]")
+    (tmp_path / "cpu-dev.yaml").write_text(fewer)
+    other = build(engine, str(tmp_path / "cpu-dev.yaml"))
+    assert other.status == Exit.OK, other.told
+    assert other.document["patchset"] != cpu.document["patchset"]
+    layers, mine = (facts(engine, it.document["image"])["RootFS"]["Layers"] for it in (cpu, other))
+    assert layers[:-1] == mine[:-1] and layers[-1] != mine[-1]
+
+
+def test_a_wrong_flag_ends_the_build_with_its_line_in_the_profile(engine: Engine, cpu: Result, tmp_path: Path) -> None:
+    text = (CHECKOUT / "configs/profiles/cpu-dev.yaml").read_text()
+    wrong = text.replace("  dtype: float32\n", "  dtype: float32\n  kv-cache-dtyp: fp8\n  load-format: dumy\n")
+    (tmp_path / "cpu-dev.yaml").write_text(wrong)
+    line = wrong.splitlines().index("  kv-cache-dtyp: fp8") + 1
+    before = tags(engine)
+    result = build(engine, str(tmp_path / "cpu-dev.yaml"))
+    assert result.status == Exit.USAGE, result.told
+    problem = (
+        f"cpu-dev.yaml:{line}: serve.kv-cache-dtyp: this vLLM has no --kv-cache-dtyp — did you mean --kv-cache-dtype?"
+    )
+    assert problem in result.document["error"]["message"]
+    assert f"cpu-dev.yaml:{line + 1}: serve.load-format: " in result.document["error"]["message"]
     assert tags(engine) == before
 
 
@@ -110,6 +147,18 @@ def test_the_image_for_gb10_is_built_for_arm64_with_the_images_own_python(engine
     assert arm64.status == Exit.OK, arm64.told
     assert facts(engine, arm64.document["image"])["Architecture"] == "arm64"
     assert '"valid": true' in arm64.told
+    # The base has the sources only, so there is nothing to import or to look into.
+    said = json.loads(arm64.document["labels"]["dev.hallmark.checks"])
+    assert {check for check, verdict in said.items() if verdict.startswith("skipped: ")} == {
+        "compiler",
+        "deepgemm",
+        "extensions",
+        "imports",
+        "serve",
+        "versions",
+    }
+    assert said["patches"] == said["platform"] == "pass"
+    assert "the image cannot be certified: check serve: skipped: this image has no torch" in arm64.told
 
 
 @pytest.fixture
@@ -188,3 +237,32 @@ def test_b2_a_pushed_image_is_in_the_registry_under_the_digest_that_is_told(
     finally:
         served.end()
     engine.docker("image", "rm", gone)
+
+
+@dataclass(frozen=True)
+class Twice:
+    """One profile built on two engines that share nothing."""
+
+    engines: list[Engine]
+    results: list[Result]
+
+
+@pytest.fixture(scope="module")
+def twice(nodes: Group) -> Twice:
+    # Compiled files beside patched sources, as most installed packages have them.
+    stale = {f"vllm/models/deepseek_v4/nvidia/__pycache__/dspark.cpython-{it}.pyc": b"old" for it in ("311", "39")}
+    base = vllm.changed(vllm.amd64(), "localhost/compiled:1", stale)
+    results = []
+    for it in nodes.engines:
+        archive.load(base, it.client, it.host)
+        results.append(build(it, "h200-fp8-dspark", "--base", base.reference))
+    return Twice(nodes.engines, results)
+
+
+def test_two_engines_make_the_same_layer_and_the_same_manifest_of_patches(twice: Twice) -> None:
+    assert [it.status for it in twice.results] == [Exit.OK, Exit.OK], twice.results[0].told
+    found = [facts(on, it.document["image"]) for on, it in zip(twice.engines, twice.results, strict=True)]
+    manifests = [next(Path(it["GraphDriver"]["Data"]["UpperDir"]).rglob("PATCHES.json")).read_bytes() for it in found]
+    assert manifests[0] == manifests[1]
+    assert found[0]["RootFS"]["Layers"] == found[1]["RootFS"]["Layers"]
+    assert found[0]["Config"]["Labels"] == found[1]["Config"]["Labels"]
