@@ -3,6 +3,8 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from recipe.applier.patchset import PatchSet
 from recipe.config.check import CheckedProfile
@@ -30,6 +32,17 @@ class Verdict:
     def short(self) -> str:
         """`pass`, or `skipped: REASON`."""
         return self.verdict if self.verdict == PASS else f"{self.verdict}: {self.detail}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """All that comes back: the verdicts, the installed packages (name, version, licence), PATCHES.json, and the
+    files of the patch layer by their paths."""
+
+    verdicts: tuple[Verdict, ...]
+    packages: list[dict[str, str]]
+    manifest: dict[str, Any]
+    files: dict[str, bytes]
 
 
 def request(checked: CheckedProfile, support: Support, patchset: PatchSet) -> bytes:
@@ -62,9 +75,13 @@ def request(checked: CheckedProfile, support: Support, patchset: PatchSet) -> by
     ).encode()
 
 
-def verdicts(answer: str) -> tuple[Verdict, ...]:
-    """What the checks wrote. Errors: ValueError, KeyError when they wrote something else."""
-    return tuple(Verdict(one["check"], one["verdict"], one["detail"]) for one in json.loads(answer))
+def read(folder: Path) -> Answer:
+    """What the checks wrote. Errors: OSError, ValueError, KeyError when they wrote something else."""
+    found = {name: json.loads((folder / f"{name}.json").read_bytes()) for name in ("checks", "packages", "patches")}
+    verdicts = tuple(Verdict(one["check"], one["verdict"], one["detail"]) for one in found["checks"])
+    layer = folder / "files"
+    files = {f"/{path.relative_to(layer)}": path.read_bytes() for path in sorted(layer.rglob("*")) if path.is_file()}
+    return Answer(verdicts, found["packages"], found["patches"], files)
 
 
 def support_verdict(checked: CheckedProfile, support: Support) -> Verdict:

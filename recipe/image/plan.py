@@ -9,20 +9,22 @@ from pathlib import Path
 from recipe.applier.patchset import PatchSet
 from recipe.config import paths
 from recipe.errors import HallmarkError
-from recipe.image import checks
-from recipe.image.checks import Verdict
+from recipe.image import bom, checks
+from recipe.image.checks import Answer, Verdict
 from recipe.image.client import Client
 from recipe.image.inspect import Image
 from recipe.image.reference import tag_of
 
 REPOSITORY = "hallmark"
 LABEL = "dev.hallmark"
+# Compressed documents, which can be read without pulling a layer.
+MANIFEST, BOM = f"{LABEL}.manifest", f"{LABEL}.bom"
 _OCI = "org.opencontainers.image"
 _TEMPLATES = paths.CHECKOUT / "dockerfiles"
 # The Dockerfile, and the same one with what the checks said in its labels.
 DOCKERFILE, CHECKED = "Dockerfile", "Dockerfile.checked"
-# The stage that holds what the checks said, and nothing else.
-RESULTS = "results"
+# The stages that hold the patched tree, and what the checks said and nothing else.
+PATCHED, RESULTS = "patched", "results"
 # Anything else could not be one word of a FROM line.
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 
@@ -78,10 +80,16 @@ def plan(
     )
 
 
-def checked(build: Build, verdicts: Sequence[Verdict]) -> Build:
-    """The same build with what the checks said in its labels."""
+def checked(build: Build, patchset: PatchSet, verdicts: Sequence[Verdict], answer: Answer) -> Build:
+    """The same build with what the checks said, PATCHES.json and the bill of materials in its labels."""
     said = {verdict.check: verdict.short for verdict in verdicts}
-    labels = {**build.labels, checks.LABEL: json.dumps(said, ensure_ascii=False, sort_keys=True)}
+    title = build.labels[f"{_OCI}.title"]
+    labels = {
+        **build.labels,
+        checks.LABEL: json.dumps(said, ensure_ascii=False, sort_keys=True),
+        MANIFEST: bom.packed(json.dumps(answer.manifest, sort_keys=True)),
+        BOM: bom.packed(bom.document(title, answer.packages, patchset, answer.manifest)),
+    }
     return replace(build, labels=labels, dockerfile=_dockerfile(build.profile, build.base, labels))
 
 
@@ -94,6 +102,13 @@ def checks_argv(build: Build, client: Client, context: Path, out: Path) -> tuple
     """Docker's command line for patching and checking; it writes what the checks said into the folder `out`."""
     more = ("--target", RESULTS, "--output", f"type=local,dest={out}", "--file", str(context / DOCKERFILE))
     return _argv(build, client, context, ("build",), more)
+
+
+def rebuild_argv(build: Build, client: Client, context: Path, identity: Path) -> tuple[str, ...]:
+    """Docker's command line for patching once more, whatever the cache has."""
+    how = ("build", "--load") if client.buildx else ("build",)
+    more = ("--no-cache", "--target", PATCHED, "--iidfile", str(identity), "--file", str(context / DOCKERFILE))
+    return _argv(build, client, context, how, more)
 
 
 def build_argv(build: Build, client: Client, context: Path, identity: Path) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""Runs every check and writes what they say: `python3 checks.pyz --site DIR --root DIR --request FILE --out FILE`."""
+"""Runs every check and writes what they say, and what is installed.
+
+`python3 checks.pyz --site DIR --root DIR --request FILE --out DIR`
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from . import extensions, imports, patches, platform, request, serve, tools, versions
+from . import extensions, imports, packages, patches, platform, request, serve, tools, versions
 from .result import FAIL, Result, skipped
 
 # The cheap ones first; all of them run, so that all that is wrong is told at once.
@@ -43,7 +46,15 @@ def main() -> int:
         print(json.dumps(imports.failing(options.imports.split(","))))
         return 0
     results = [_run(check, run, asked) for check, run in _CHECKS.items()]
-    options.out.write_text(json.dumps([result.to_json() for result in results], indent=1) + "\n", encoding="utf-8")
+    options.out.mkdir(exist_ok=True)
+    written: dict[str, object] = {
+        "checks.json": [result.to_json() for result in results],
+        "packages.json": packages.installed(),
+    }
+    written["patches.json"] = patches.manifest(asked.site)
+    for name, document in written.items():
+        (options.out / name).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    patches.copy(asked.site, options.out / "files")
     for result in results:
         print(f"{result.check}: {result.verdict}" + (f": {result.detail}" if result.detail else ""))
     failed = [result for result in results if result.verdict == FAIL]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -33,3 +34,15 @@ def check(request: Request) -> Result:
     ]
     counted = Counter(states.values())
     return judged(CHECK, ", ".join(f"{number} {state}" for state, number in sorted(counted.items())), problems)
+
+
+def copy(site: Path, out: Path) -> None:
+    """Copy every file that the application wrote, for the build to look through."""
+    found = manifest(site) or {"files": {}, "records": {}}
+    names = [*found["files"], *(f"{name}/RECORD" for name in found["records"])]
+    names += [path.relative_to(site).as_posix() for path in site.glob("*.dist-info/PATCHES.json")]
+    for path in (site / name for name in names):
+        if path.is_file():
+            target = out / path.relative_to(path.anchor)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)

@@ -3,16 +3,19 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 # What a build that goes well says that it has built.
 BUILT = "sha256:" + "a" * 64
 # What the checks inside say then.
-CHECKED = json.dumps(
-    [
+CHECKED: dict[str, Any] = {
+    "checks.json": [
         {"check": "patches", "verdict": "pass", "detail": "2 applied", "problems": []},
         {"check": "extensions", "verdict": "skipped", "detail": "no reason", "problems": []},
-    ]
-)
+    ],
+    "packages.json": [{"name": "vllm", "version": "0.32.0+cpu"}],
+    "patches.json": {"patches": {"headless-exit-code": {"state": "applied"}}},
+}
 _SCRIPT = """#!{python} -S
 import json, os, sys
 folder = os.path.dirname(os.path.abspath(__file__))
@@ -30,8 +33,9 @@ for start, status, out, err in answers:
                 file.write({built!r})
         if "--output" in sys.argv and not status:
             out = sys.argv[sys.argv.index("--output") + 1].split("dest=")[1]
-            with open(os.path.join(out, "checks.json"), "w") as file:
-                file.write({checked!r})
+            for name, document in {checked!r}.items():
+                with open(os.path.join(out, name), "w") as file:
+                    json.dump(document, file)
         sys.exit(status)
 sys.stderr.write("the stand-in knows no answer to: " + given)
 sys.exit(99)

