@@ -13,7 +13,7 @@ from recipe.image.inspect import Image
 from recipe.image.plan import BOM, MANIFEST
 
 # Anything shorter would be found by chance.
-_SHORTEST = 8
+_SHORTEST = 12
 
 
 def known(environment: Mapping[str, str]) -> dict[str, str]:

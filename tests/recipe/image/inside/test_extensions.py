@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from recipe.catalogue.wheels import wheel
 from recipe.image.inside import extensions
 from recipe.image.inside.extensions import Code, codes_of
 from recipe.image.inside.request import Request
@@ -76,3 +77,15 @@ def test_a_feature_for_other_hardware_is_only_named(tmp_path: Path) -> None:
 def test_an_image_without_compiled_code_is_not_called_good(tmp_path: Path) -> None:
     assert extensions.check(request(tmp_path)).verdict == "skipped"
     assert extensions.check(request(tmp_path, None)).verdict == "pass"
+
+
+@pytest.mark.wheel
+def test_of_a_released_library_the_same_is_found_as_nvidias_own_program_lists(tmp_path: Path) -> None:
+    data = wheel("0.33.0").read("vllm/_flashkda_C.abi3.so")
+    assert data is not None
+    (tmp_path / "a.so").write_bytes(data)
+    # cuobjdump --list-elf: sm_90a, sm_100 and sm_120, one each.
+    found = sorted(codes_of(tmp_path / "a.so"))
+    assert [(code.ptx, code.architecture) for code in found] == [(False, 90), (False, 100), (False, 120)]
+    assert [code.runs_on((9, 0)) for code in found] == [True, False, False]
+    assert [code.runs_on((12, 1)) for code in found] == [False, False, True]
