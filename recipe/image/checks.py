@@ -63,6 +63,7 @@ def request(checked: CheckedProfile, support: Support, patchset: PatchSet) -> by
             "machine": _MACHINES[hardware.architecture],
             "device": hardware.device,
             "capability": _capability(hardware),
+            "gpus": profile.gpus,
             "model": profile.model,
             "flags": asked,
             "environment": {**{k: v for k, v in profile.env.items() if not is_reference(v)}, **_QUIET},

@@ -19,7 +19,8 @@ class Flag:
 
 @dataclass(frozen=True)
 class Request:
-    """`site`, `base`: site-packages of the image and of its base; `capability`: (12, 1), None for a CPU.
+    """`site`, `base`: site-packages of the image and of its base; `capability`: (12, 1), None for a CPU. `gpus`: of one
+    node.
 
     `compiles` says why this profile compiles code while it serves, None when it does not; `pins` are versions that the
     vLLM release names.
@@ -30,6 +31,7 @@ class Request:
     machine: str
     device: str
     capability: tuple[int, int] | None
+    gpus: int
     model: str
     flags: list[Flag]
     environment: dict[str, str]

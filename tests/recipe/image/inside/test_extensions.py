@@ -31,7 +31,7 @@ def library(path: Path, *codes: Code) -> None:
 
 
 def request(site: Path, capability: tuple[int, int] | None = (12, 1)) -> Request:
-    return Request(site, site, "aarch64", "cuda", capability, "m", [], {}, None, False, {}, "")
+    return Request(site, site, "aarch64", "cuda", capability, 1, "m", [], {}, None, False, {}, "")
 
 
 @pytest.mark.parametrize(

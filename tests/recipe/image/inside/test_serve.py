@@ -39,7 +39,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for path in CASES:
         serve = yaml.safe_load(path.read_text())["serve"]
         asked = [{"name": f, "words": flags({f: v}), "where": f"serve.{f}"} for f, v in serve.items()]
-        document: dict[str, Any] = {"machine": "", "device": "cuda", "capability": [12, 1], "model": "m"}
+        document: dict[str, Any] = {"machine": "", "device": "cuda", "capability": [12, 1], "gpus": 1, "model": "m"}
         document |= {"flags": asked, "environment": {}, "compiles": None, "deepgemm": False, "pins": {}, "patchset": ""}
         (folder / f"{path.stem}.json").write_text(json.dumps(document))
         files[path.stem] = str(folder / f"{path.stem}.json")

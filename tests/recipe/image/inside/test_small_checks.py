@@ -17,7 +17,7 @@ def request(folder: Path) -> Request:
     site, base = folder / "site", folder / "base"
     site.mkdir()
     base.mkdir()
-    return Request(site, base, "aarch64", "cuda", (12, 1), "m", [], {}, "it compiles", True, {}, "a" * 64)
+    return Request(site, base, "aarch64", "cuda", (12, 1), 1, "m", [], {}, "it compiles", True, {}, "a" * 64)
 
 
 @pytest.fixture
