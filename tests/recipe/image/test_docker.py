@@ -145,7 +145,7 @@ def test_b6_another_patch_set_runs_the_patch_step_and_its_checks_again(
 
 def test_a_wrong_flag_ends_the_build_with_its_line_in_the_profile(engine: Engine, cpu: Result, tmp_path: Path) -> None:
     text = (CHECKOUT / "configs/profiles/cpu-dev.yaml").read_text()
-    wrong = text.replace("  dtype: float32\n", "  dtype: float32\n  kv-cache-dtyp: fp8\n  load-format: dumy\n")
+    wrong = text.replace("  dtype: float32\n", "  dtype: float32\n  kv-cache-dtyp: fp8\n  moe-backend: marlinn\n")
     (tmp_path / "cpu-dev.yaml").write_text(wrong)
     line = wrong.splitlines().index("  kv-cache-dtyp: fp8") + 1
     before = tags(engine)
@@ -155,7 +155,7 @@ def test_a_wrong_flag_ends_the_build_with_its_line_in_the_profile(engine: Engine
         f"cpu-dev.yaml:{line}: serve.kv-cache-dtyp: this vLLM has no --kv-cache-dtyp — did you mean --kv-cache-dtype?"
     )
     assert problem in result.document["error"]["message"]
-    assert f"cpu-dev.yaml:{line + 1}: serve.load-format: " in result.document["error"]["message"]
+    assert f"cpu-dev.yaml:{line + 1}: serve.moe-backend: " in result.document["error"]["message"]
     assert tags(engine) == before
 
 
