@@ -130,19 +130,6 @@ def test_b6_building_again_builds_nothing_and_says_so(engine: Engine, cpu: Resul
     assert tags(engine) == before
 
 
-def test_b6_another_patch_set_runs_the_patch_step_and_its_checks_again(
-    engine: Engine, cpu: Result, tmp_path: Path
-) -> None:
-    text = (CHECKOUT / "configs/profiles/cpu-dev.yaml").read_text()
-    fewer = text.replace("required: [serving-identity, headless-exit-code]", "required: [headless-exit-code]")
-    (tmp_path / "cpu-dev.yaml").write_text(fewer)
-    other = build(engine, str(tmp_path / "cpu-dev.yaml"))
-    assert other.status == Exit.OK, other.told
-    assert other.document["patchset"] != cpu.document["patchset"]
-    layers, mine = (facts(engine, it.document["image"])["RootFS"]["Layers"] for it in (cpu, other))
-    assert layers[:-1] == mine[:-1] and layers[-1] != mine[-1]
-
-
 def test_a_wrong_flag_ends_the_build_with_its_line_in_the_profile(engine: Engine, cpu: Result, tmp_path: Path) -> None:
     text = (CHECKOUT / "configs/profiles/cpu-dev.yaml").read_text()
     wrong = text.replace("  dtype: float32\n", "  dtype: float32\n  kv-cache-dtyp: fp8\n  moe-backend: marlinn\n")

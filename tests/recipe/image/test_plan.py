@@ -5,12 +5,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recipe.applier.patchset import PatchSet
 from recipe.errors import HallmarkError
-from recipe.image import bom
+from recipe.image import bom, context
 from recipe.image.checks import Answer, Verdict, unverified
 from recipe.image.client import Client
 from recipe.image.inspect import Image
@@ -112,6 +113,21 @@ def test_the_dockerfile_passes_hadolint(tmp_path: Path) -> None:
     program = Path(sys.executable).parent / "hadolint"
     done = subprocess.run([program, tmp_path / "Dockerfile"], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_b6_one_byte_of_a_patch_changes_the_label_and_one_file_that_the_patch_step_mounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HALLMARK_CACHE", str(tmp_path))
+    patches: list[dict[str, Any]] = [{"id": "one", "title": title, "edits": []} for title in ("a", "b")]
+    sets = [PatchSet({**PATCHSET.document, "patches": [patch]}) for patch in patches]
+    builds = [plan("p", it, "arm64", "b:1", BASE, "hallmark", b"{}") for it in sets]
+    folders = [context.write(build, it) for build, it in zip(builds, sets, strict=True)]
+    files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
+    assert {name for name in files[0] if files[0][name] != files[1][name]} == {"patchset.json", "Dockerfile"}
+    assert builds[0].labels["dev.hallmark.patchset"] != builds[1].labels["dev.hallmark.patchset"]
+    stages = [build.dockerfile.partition("LABEL")[0] for build in builds]
+    assert stages[0] == stages[1]
 
 
 def test_every_mount_of_the_patch_step_is_below_dev() -> None:
