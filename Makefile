@@ -4,8 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 HALLMARK := $(BIN)/hallmark
 
-.PHONY: help setup bench demo test lint figures profiles clusters plan audit render image bases launch rollback status \
-	logs stop certify history relock adopt
+.PHONY: help setup bench demo test lint figures profiles clusters plan audit render pin image bases launch rollback \
+	status logs stop certify history relock adopt
 
 help: ## this list
 	@grep -hE '^[a-z ]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z ]+):.*## /  \1|/' | column -t -s '|'
@@ -46,6 +46,9 @@ profiles clusters: setup ## list them
 
 plan: setup ## PROFILE=NAME: state of every patch
 	@$(HALLMARK) plan $(PROFILE)
+
+pin: setup ## PROFILE=NAME: resolve its base image and model to digests in configs/pins.lock
+	@$(HALLMARK) pin $(PROFILE)
 
 image: setup ## PROFILE=NAME [BASE=REF]: build its patched image, or no image at all
 	@$(HALLMARK) image $(PROFILE) $(if $(BASE),--base $(BASE))

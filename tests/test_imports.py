@@ -52,6 +52,16 @@ def strays(path: Path, allowed: set[str], watched: tuple[str, ...]) -> list[str]
     ]
 
 
+@pytest.mark.parametrize("path", modules("recipe/image/inside"), ids=lambda path: path.stem)
+def test_the_checks_inside_images_import_what_every_image_has(path: Path) -> None:
+    allowed = {*sys.stdlib_module_names, "vllm", "pydantic", "__future__"}
+    assert [
+        module
+        for _, module in imports(path)
+        if not inside(module, "recipe.image.inside") and module.partition(".")[0] not in allowed
+    ] == []
+
+
 @pytest.mark.parametrize("path", modules("recipe/applier"), ids=lambda path: path.stem)
 def test_the_applier_imports_the_standard_library_and_itself(path: Path) -> None:
     foreign = [

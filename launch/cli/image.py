@@ -1,16 +1,18 @@
 """The command `image`: builds the patched image of a profile."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
 
 from launch.cli.context import Context
+from recipe.applier.patchset import PatchSet
 from recipe.catalogue.compile import compile_profile
 from recipe.config.check import check_profile
-from recipe.config.load import Loaded
+from recipe.config.load import Loaded, load_support
 from recipe.config.models import Profile
 from recipe.errors import HallmarkError
-from recipe.image import build, client, context, engine, inspect
+from recipe.image import build, checks, client, context, engine, inspect, leaks, pins
 from recipe.image import plan as planning
 
 
@@ -27,27 +29,91 @@ def image(ctx: Context, profile: str, base: str | None, repository: str | None, 
 
     May be repeated: what has not changed is not built again, and a tag never moves.
     """
-    checked = check_profile(ctx.home, profile)
-    for finding in checked.findings:
-        ctx.say(f"{finding.severity}: {finding}")
-    loaded, architecture = checked.profile, checked.hardware.value.architecture
-    patchset = compile_profile(loaded)
-    if loaded.value.extras:
-        where = loaded.document.where(("extras",))
-        ctx.say(f"note: {where}: extras: the base image must have {', '.join(loaded.value.extras)}; a build adds none")
-    reference, where = _base(loaded, base)
-    into = repository or planning.REPOSITORY
+    order = Order.of(ctx, profile, base, repository or planning.REPOSITORY)
     if dry_run:
-        planned = planning.plan(loaded.name, patchset, architecture, reference, None, into)
-        ctx.emit(_document(planned, patchset.sha256, None, None), lambda: planned.dockerfile.rstrip("\n"))
+        planned = order.plan(None)
+        ctx.emit(_document(planned, order.patchset.sha256, None, None), lambda: planned.dockerfile.rstrip("\n"))
         return
     docker = client.find()
     engine.check(docker)
-    on = build.base(docker, reference, architecture, where, ctx.say)
-    planned = planning.plan(loaded.name, patchset, architecture, reference, on, into)
-    made = build.build(docker, planned, on, context.write(planned, patchset), ctx.say)
-    digest = build.push(docker, planned.tag, ctx.say) if repository else None
-    ctx.emit(_document(planned, patchset.sha256, made, digest), lambda: f"{planned.tag}\n{made.config_digest}")
+    on = order.base(docker, ctx)
+    planned = order.plan(on)
+    folder = context.write(planned, order.patchset)
+    made = inspect.image(docker, planned.tag)
+    if made is not None and context.built(folder, planned.tag) == made.config_digest:
+        ctx.say(f"nothing has changed since {planned.tag} was built and checked: no build")
+    else:
+        answer = build.check(docker, planned, folder, ctx.say)
+        planned = planning.checked(planned, order.patchset, (order.support, *answer.verdicts), answer)
+        context.write_checked(planned, folder)
+
+        def guard(image: inspect.Image) -> None:
+            leaks.refuse(docker, image, answer.files, order.secrets)
+
+        made = build.build(docker, planned, on, folder, ctx.say, guard)
+        context.write_built(folder, planned.tag, made.config_digest)
+    for reason in checks.unverified(made.labels):
+        ctx.say(f"warning: the image cannot be certified: check {reason}")
+    digest = build.publish(docker, planned.tag, made, ctx.say) if repository else None
+    ctx.emit(_document(planned, order.patchset.sha256, made, digest), lambda: f"{planned.tag}\n{made.config_digest}")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a profile asks of a build, before an engine is asked.
+
+    `where` is the place that names the base; `secrets` are values that must not be in the image, by their names."""
+
+    profile: str
+    patchset: PatchSet
+    architecture: str
+    pinned: pins.Base
+    where: str
+    repository: str
+    request: bytes
+    support: checks.Verdict
+    secrets: dict[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, ctx: Context, profile: str, base: str | None, repository: str) -> "Order":
+        """Load and check the profile, compile its patches. Errors: what `check_profile` and `compile_profile` raise."""
+        checked = check_profile(ctx.home, profile)
+        for finding in checked.findings:
+            ctx.say(f"{finding.severity}: {finding}")
+        loaded = checked.profile
+        patchset = compile_profile(loaded)
+        if loaded.value.extras:
+            where = loaded.document.where(("extras",))
+            names = ", ".join(loaded.value.extras)
+            ctx.say(f"note: {where}: extras: the base image must have {names}; a build adds none")
+        support = load_support(ctx.home).value
+        reference, where = _base(loaded, base)
+        known = pins.base(pins.load(ctx.home), loaded.name, reference) if base is None else pins.Base(reference, None)
+        return cls(
+            profile=loaded.name,
+            patchset=patchset,
+            architecture=checked.hardware.value.architecture,
+            pinned=known,
+            where=where,
+            repository=repository,
+            request=checks.request(checked, support, patchset),
+            support=checks.support_verdict(checked, support),
+            secrets=leaks.known(loaded.value.env),
+        )
+
+    def base(self, docker: client.Client, ctx: Context) -> inspect.Image:
+        """The base image on this engine. Errors: what `build.base` raises; Refused when it is not the pinned one."""
+        found = build.base(docker, self.pinned.reference, self.architecture, self.where, ctx.say)
+        pins.holds(self.pinned, found, self.profile)
+        if self.pinned.config is None:
+            ctx.say(f"note: the base is not pinned, it is {found.config_digest} now — hallmark pin {self.profile}")
+        return found
+
+    def plan(self, on: inspect.Image | None) -> planning.Build:
+        """The build on this base; without one (a dry run) the labels lack its digests."""
+        return planning.plan(
+            self.profile, self.patchset, self.architecture, self.pinned.reference, on, self.repository, self.request
+        )
 
 
 def _base(profile: Loaded[Profile], given: str | None) -> tuple[str, str]:
@@ -69,5 +135,6 @@ def _document(
         "config_digest": made.config_digest if made else None,
         "manifest_digest": manifest,
         "patchset": patchset,
-        "labels": planned.labels,
+        "labels": made.labels if made else planned.labels,
+        **({} if made else {"dockerfile": planned.dockerfile}),
     }

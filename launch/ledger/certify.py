@@ -12,6 +12,7 @@ from launch.group.transition import Generation
 from launch.ledger.judge import judge, load_gates, objections
 from launch.ledger.published import published
 from launch.ledger.status import ranks_now
+from launch.ledger.verified import unverified
 from launch.ledger.work import Work, api_key, refusal
 from launch.nodes.facts import machine, model_digest
 from launch.nodes.lock import locked
@@ -59,6 +60,8 @@ class Certified:
 def certify(work: Work, key: str | None) -> Certified:
     """Run the full gates on the running group, sign, and record; the group is only asked, never changed.
 
+    Errors: Refused when nothing runs, a rank is not as planned, a check of the image
+    was skipped, or a gate does not pass; HallmarkError without a key.
     Errors: Refused when nothing runs, a rank is not as planned, or a gate does not pass; HallmarkError without a key;
     Unreachable when the cluster's registry is not reached, before the gates, or with the certificate in history.
     """
@@ -69,6 +72,8 @@ def certify(work: Work, key: str | None) -> Certified:
             raise Refused("nothing runs that could be certified", hint=f"hallmark launch {work.cluster.name}")
         generation = work.generation(past.running)
         _as_planned(work, generation)
+        if missing := unverified(generation.plan):
+            raise refusal("not certified: the image was built without some of its checks; the group goes on", missing)
         image = published(work, past.revisions[past.running], generation.plan)
         started = datetime.now(UTC)
         required = list(generation.plan.gates.certify)

@@ -6,9 +6,9 @@ from typing import Any, Literal
 from launch.plan import container as containers
 from launch.plan import env as envs
 from launch.plan.container import Container
-from launch.plan.flags import flags
 from launch.plan.place import Place
 from launch.plan.ranks import api_url, topology
+from recipe.config.flags import flags
 from recipe.config.load import Loaded
 from recipe.config.models import Cluster, Gates, Profile
 from recipe.errors import HallmarkError

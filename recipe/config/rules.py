@@ -22,6 +22,11 @@ def is_reference(value: str) -> bool:
     return _REFERENCE.fullmatch(value) is not None
 
 
+def is_secret(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
+    return _SECRET.fullmatch(name) is not None
+
+
 def profile_rules(profile: Loaded[Profile], hardware: Hardware) -> Iterator[Finding]:
     """Findings about a profile on its hardware."""
     yield from ranks_fit_gpus(profile, hardware)
@@ -155,7 +160,7 @@ def loopback(host: object) -> bool:
 def variables(file: File, env: Mapping[str, str], loc: Loc) -> Iterator[Finding]:
     """Secrets are references, and Gloo takes exactly one interface."""
     for name, value in env.items():
-        if _SECRET.fullmatch(name) and value and not is_reference(value):
+        if is_secret(name) and value and not is_reference(value):
             yield finding(
                 "error",
                 file,

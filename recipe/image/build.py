@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recipe.errors import Exit, HallmarkError, Mismatch, Problem, Refused, Unreachable
-from recipe.image import engine
+from recipe.image import checks, engine, remote
+from recipe.image.checks import Answer
 from recipe.image.client import Client
 from recipe.image.inspect import Image, image, repository_of
-from recipe.image.plan import Build, build_argv, build_environment
+from recipe.image.plan import Build, build_argv, build_environment, checks_argv, rebuild_argv
 
 Say = Callable[[str], None]
 _STEP = re.compile(r"#(\d+) (?:\d+\.\d+ (?P<output>.*)|ERROR: (?P<error>.*))")
@@ -41,22 +42,29 @@ def base(client: Client, reference: str, architecture: str, where: str | None, s
     return found
 
 
-def build(client: Client, planned: Build, on: Image, context: Path, say: Say) -> Image:
-    """Build the image and tag it; gives what the engine says about it.
+def check(client: Client, planned: Build, context: Path, say: Say) -> Answer:
+    """Patch the base and let the checks run inside; gives their answer when none of them failed.
 
-    Errors: Refused when a patch drifts or the tag names another image already; Mismatch when verification fails;
-    in every case no tag has moved.
+    Errors: Refused when a patch drifts or a check fails; HallmarkError when the profile's serve line is wrong;
+    Mismatch when verification fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="hallmark-") as folder:
+        _run(client, checks_argv(planned, client, context, Path(folder)), planned, say)
+        return checks.read(Path(folder))
+
+
+def build(client: Client, planned: Build, on: Image, context: Path, say: Say, guard: Callable[[Image], None]) -> Image:
+    """Build the image, show it to `guard`, and tag it; gives what the engine says about it.
+
+    Errors: Refused when the tag names another image already; Mismatch when the image is not what was planned; what
+    `guard` raises; in every case no tag has moved.
     """
     # No folder of its own around it, so that the command can be repeated by hand as it is printed.
     handle, name = tempfile.mkstemp(prefix="hallmark-", suffix=".id")
     os.close(handle)
     identity = Path(name)
     try:
-        argv, variables = build_argv(planned, client, context, identity), build_environment(client)
-        say(f"+ {' '.join(f'{key}={value}' for key, value in variables.items())} {shlex.join(argv)}")
-        done = engine.stream(argv, variables, say)
-        if done.status:
-            raise failure(done, planned)
+        _run(client, build_argv(planned, client, context, identity), planned, say)
         digest = identity.read_text().strip()
     finally:
         # Docker removes it itself when a build fails.
@@ -65,13 +73,40 @@ def build(client: Client, planned: Build, on: Image, context: Path, say: Say) ->
     if made is None:
         raise Refused(f"the build ended well, but the engine has no image {digest}")
     _look_at(made, planned, on)
+    guard(made)
     there = image(client, planned.tag)
     if there is None:
         engine.ask(client, "tag", digest, planned.tag)
         return made
     if not there.same_as(made):
-        raise _taken(there, made, planned.tag)
+        hint = f"`docker image rm {planned.tag}` first, when nothing is to run that image again"
+        raise _taken(there, made, planned.tag, hint)
     return there
+
+
+def _run(client: Client, argv: tuple[str, ...], planned: Build, say: Say) -> None:
+    variables = build_environment(client)
+    say(f"+ {' '.join(f'{key}={value}' for key, value in variables.items())} {shlex.join(argv)}")
+    done = engine.stream(argv, variables, say)
+    if done.status:
+        raise failure(done, planned)
+
+
+def publish(client: Client, tag: str, made: Image, say: Say) -> str:
+    """Push the tag where it does not name another image yet; gives the manifest's digest.
+
+    Errors: Refused when the registry has another image under this tag; Unreachable with what the registry said;
+    Mismatch when it then has something else than was pushed.
+    """
+    there = remote.image(tag, made.architecture)
+    if there is not None and not there.image.same_as(made):
+        raise _taken(there.image, made, tag, "choose another repository: others may run what this tag names")
+    digest = push(client, tag, say)
+    now = remote.image(f"{repository_of(tag)}@{digest}", made.architecture)
+    if now is None or now.image.config_digest != made.config_digest:
+        has = f"image {now.image.config_digest}" if now else "nothing"
+        raise Mismatch(f"the registry has {has} under {digest}, pushed was {made.config_digest}", where=tag)
+    return digest
 
 
 def push(client: Client, tag: str, say: Say) -> str:
@@ -90,6 +125,26 @@ def push(client: Client, tag: str, say: Say) -> str:
     return digest
 
 
+def rebuilt(client: Client, planned: Build, context: Path, say: Say) -> tuple[str, ...]:
+    """Patch the base once more without the cache; gives the layers of the result, which is not kept.
+
+    Errors: as for `check`.
+    """
+    handle, name = tempfile.mkstemp(prefix="hallmark-", suffix=".id")
+    os.close(handle)
+    identity = Path(name)
+    try:
+        _run(client, rebuild_argv(planned, client, context, identity), planned, say)
+        digest = identity.read_text().strip()
+    finally:
+        identity.unlink(missing_ok=True)
+    made = image(client, digest)
+    if made is None:
+        raise Refused(f"the build ended well, but the engine has no image {digest}")
+    engine.ask(client, "image", "rm", digest)
+    return made.layers
+
+
 def failure(done: engine.Done, planned: Build) -> HallmarkError:
     """The error of a build that failed: the failing step's own output, with the status that it ended with."""
     outputs: dict[str, list[str]] = {}
@@ -101,6 +156,8 @@ def failure(done: engine.Done, planned: Build) -> HallmarkError:
             elif match["output"].strip():
                 outputs.setdefault(match[1], []).append(match["output"])
     output = outputs.get(failed)
+    # Where the checks ran, theirs are the lines that say what failed; the others are vLLM's own.
+    output = [line for line in output or () if line.startswith("check ")] or output
     statuses = re.findall(r"exit code: (\d+)", "\n".join(done.lines))
     if any("exec format error" in line for line in done.lines):
         error: HallmarkError = Refused(
@@ -126,7 +183,7 @@ def _look_at(made: Image, planned: Build, on: Image) -> None:
         raise Mismatch(f"the image lacks the labels {', '.join(wrong)}")
 
 
-def _taken(there: Image, made: Image, tag: str) -> Refused:
+def _taken(there: Image, made: Image, tag: str, hint: str) -> Refused:
     keys = sorted({*there.labels, *made.labels})
     other = [key for key in keys if there.labels.get(key) != made.labels.get(key)]
     what = f"their {', '.join(other) or ('files' if there.layers != made.layers else 'settings')} differ"
@@ -134,7 +191,7 @@ def _taken(there: Image, made: Image, tag: str) -> Refused:
         f"is another image already ({there.config_digest}), and a tag never moves: {what}; built was"
         f" {made.config_digest}",
         where=tag,
-        hint=f"`docker image rm {tag}` first, when nothing is to run that image again",
+        hint=hint,
     )
 
 

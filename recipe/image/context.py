@@ -1,6 +1,7 @@
 """Writes the build context of an image: a folder with what the Dockerfile uses, kept so a build can be repeated."""
 
 import hashlib
+import json
 from pathlib import Path
 
 from recipe.applier.patchset import PatchSet
@@ -8,8 +9,9 @@ from recipe.catalogue import known
 from recipe.config import paths
 from recipe.errors import HallmarkError
 from recipe.image import pyz
-from recipe.image.plan import Build
+from recipe.image.plan import CHECKED, DOCKERFILE, Build
 
+_BUILT = "built.json"
 _FIND_PYTHON = paths.CHECKOUT / "dockerfiles" / "find-python.sh"
 
 
@@ -22,12 +24,38 @@ def write(build: Build, patchset: PatchSet) -> Path:
     files = {
         pyz.NAME: pyz.pack(),
         "patchset.json": patchset.canonical(),
+        pyz.CHECKS: pyz.pack_checks(),
+        "request.json": build.request,
         "find-python.sh": _FIND_PYTHON.read_bytes(),
-        "Dockerfile": build.dockerfile.encode(),
+        DOCKERFILE: build.dockerfile.encode(),
     }
     # Of its content, so that builds of one profile on two bases at the same time do not share it.
     digest = hashlib.sha256(b"".join(files.values())).hexdigest()[:8]
     folder = paths.cache() / "builds" / f"{build.profile}-{patchset.vllm}-{patchset.sha256[:8]}-{digest}"
+    _write(folder, files)
+    return folder
+
+
+def write_checked(build: Build, folder: Path) -> None:
+    """Write the Dockerfile of a build whose checks have spoken, beside the first one."""
+    _write(folder, {CHECKED: build.dockerfile.encode()})
+
+
+def write_built(folder: Path, tag: str, digest: str) -> None:
+    """Note which image came of this context, so that the next build of the same finds out that it has nothing to do."""
+    _write(folder, {_BUILT: json.dumps({tag: digest}).encode()})
+
+
+def built(folder: Path, tag: str) -> str | None:
+    """The config digest of the image that came of this context under this tag; None when none did."""
+    try:
+        digest = json.loads((folder / _BUILT).read_bytes()).get(tag)
+    except (OSError, ValueError):
+        return None
+    return str(digest) if digest else None
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
@@ -41,4 +69,3 @@ def write(build: Build, patchset: PatchSet) -> Path:
         raise HallmarkError(
             f"cannot be written: {error.strerror}", where=str(folder), hint="set HALLMARK_CACHE elsewhere"
         ) from None
-    return folder

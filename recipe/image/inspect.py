@@ -40,6 +40,18 @@ def image(client: Client, reference: str) -> Image | None:
     return read(json.loads(done.stdout)[0], reference)
 
 
+def tagged(client: Client, label: str) -> dict[str, str]:
+    """The images that have this label: the config digest of every tag. Errors: Unreachable without an engine."""
+    command = [client.program, "image", "ls", "--no-trunc", "--filter", f"label={label}"]
+    done = subprocess.run(
+        [*command, "--format", "{{.Repository}}:{{.Tag}} {{.ID}}"], check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise explain(done.stderr.splitlines(), "images cannot be listed")
+    pairs = (line.split(" ") for line in done.stdout.splitlines())
+    return {name: digest for name, digest in pairs if not name.endswith(":<none>")}
+
+
 def read(document: dict[str, Any], reference: str) -> Image:
     """Take what matters out of `docker image inspect`."""
     settings = {key: value for key, value in (document.get("Config") or {}).items() if key in _SETTINGS and value}

@@ -2,28 +2,37 @@
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recipe.applier.patchset import PatchSet
 from recipe.config import paths
 from recipe.errors import HallmarkError
+from recipe.image import bom, checks
+from recipe.image.checks import Answer, Verdict
 from recipe.image.client import Client
 from recipe.image.inspect import Image
 from recipe.image.reference import tag_of
 
 REPOSITORY = "hallmark"
 LABEL = "dev.hallmark"
+# Compressed documents, which can be read without pulling a layer.
+MANIFEST, BOM = f"{LABEL}.manifest", f"{LABEL}.bom"
 _OCI = "org.opencontainers.image"
 _TEMPLATES = paths.CHECKOUT / "dockerfiles"
+# The Dockerfile, and the same one with what the checks said in its labels.
+DOCKERFILE, CHECKED = "Dockerfile", "Dockerfile.checked"
+# The stages that hold the patched tree, and what the checks said and nothing else.
+PATCHED, RESULTS = "patched", "results"
 # Anything else could not be one word of a FROM line.
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 
 
 @dataclass(frozen=True)
 class Build:
-    """One image build. `platform`: as docker writes it; `epoch`: seconds, what tools take as the image's time."""
+    """One image build. `platform`: as docker writes it; `request`: what the checks are asked; `epoch`: seconds, what
+    tools take as the image's time."""
 
     profile: str
     tag: str
@@ -31,6 +40,7 @@ class Build:
     platform: str
     labels: dict[str, str]
     dockerfile: str
+    request: bytes
     epoch: int
 
     @property
@@ -39,11 +49,18 @@ class Build:
 
 
 def plan(
-    profile: str, patchset: PatchSet, architecture: str, reference: str, base: Image | None, repository: str
+    profile: str,
+    patchset: PatchSet,
+    architecture: str,
+    reference: str,
+    base: Image | None,
+    repository: str,
+    request: bytes,
 ) -> Build:
     """Plan the image of one profile on the base image `reference`.
 
-    `base` is what an engine knows of it; without (a dry run) the labels lack its digests.
+    `base` is what an engine knows of it; without (a dry run) the labels lack its digests. `request` is what the
+    checks inside are asked.
 
     Errors: HallmarkError when the reference cannot be an image's name.
     """
@@ -56,10 +73,24 @@ def plan(
         base=reference,
         platform=f"linux/{architecture}",
         labels=labels,
+        request=request,
         dockerfile=_dockerfile(profile, reference, labels),
         # The base's own time: the image is no older than that, and tools that prune by age see nothing strange.
         epoch=base.created if base else 0,
     )
+
+
+def checked(build: Build, patchset: PatchSet, verdicts: Sequence[Verdict], answer: Answer) -> Build:
+    """The same build with what the checks said, PATCHES.json and the bill of materials in its labels."""
+    said = {verdict.check: verdict.short for verdict in verdicts}
+    title = build.labels[f"{_OCI}.title"]
+    labels = {
+        **build.labels,
+        checks.LABEL: json.dumps(said, ensure_ascii=False, sort_keys=True),
+        MANIFEST: bom.packed(json.dumps(answer.manifest, sort_keys=True)),
+        BOM: bom.packed(bom.document(title, answer.packages, patchset, answer.manifest)),
+    }
+    return replace(build, labels=labels, dockerfile=_dockerfile(build.profile, build.base, labels))
 
 
 def tag(repository: str, profile: str, vllm: str, patchset: str) -> str:
@@ -67,14 +98,33 @@ def tag(repository: str, profile: str, vllm: str, patchset: str) -> str:
     return f"{repository}:{tag_of(f'{profile}-{vllm}')}-{patchset[:8]}"
 
 
+def checks_argv(build: Build, client: Client, context: Path, out: Path) -> tuple[str, ...]:
+    """Docker's command line for patching and checking; it writes what the checks said into the folder `out`."""
+    more = ("--target", RESULTS, "--output", f"type=local,dest={out}", "--file", str(context / DOCKERFILE))
+    return _argv(build, client, context, ("build",), more)
+
+
+def rebuild_argv(build: Build, client: Client, context: Path, identity: Path) -> tuple[str, ...]:
+    """Docker's command line for patching once more, whatever the cache has."""
+    how = ("build", "--load") if client.buildx else ("build",)
+    more = ("--no-cache", "--target", PATCHED, "--iidfile", str(identity), "--file", str(context / DOCKERFILE))
+    return _argv(build, client, context, how, more)
+
+
 def build_argv(build: Build, client: Client, context: Path, identity: Path) -> tuple[str, ...]:
-    """Docker's command line for the build; it writes the image's digest to the file `identity`.
+    """Docker's command line for the image; it writes the image's digest to the file `identity`.
 
     No tag is given: it is set when the image was looked at.
     """
-    how = ("buildx", "build", "--load") if client.buildx else ("build",)
+    how = ("build", "--load") if client.buildx else ("build",)
+    more = ("--iidfile", str(identity), "--file", str(context / CHECKED))
+    return _argv(build, client, context, how, more)
+
+
+def _argv(build: Build, client: Client, context: Path, how: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
     return (
         client.program,
+        *(("buildx",) if client.buildx else ()),
         *how,
         "--progress=plain",
         "--platform",
@@ -83,10 +133,7 @@ def build_argv(build: Build, client: Client, context: Path, identity: Path) -> t
         "--network=none",
         "--build-arg",
         f"SOURCE_DATE_EPOCH={build.epoch}",
-        "--iidfile",
-        str(identity),
-        "--file",
-        str(context / "Dockerfile"),
+        *more,
         str(context),
     )
 

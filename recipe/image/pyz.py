@@ -1,26 +1,37 @@
-"""Packs the applier into one file, `applier.pyz`, that any Python from 3.10 on runs inside an image."""
+"""Packs what runs inside an image into one file each, which any Python from 3.10 on runs without installing."""
 
 import io
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 from recipe import applier
+from recipe.image import inside
 
 NAME = "applier.pyz"
-_MAIN = b"from applier.cli import main\n\nraise SystemExit(main())\n"
+CHECKS = "checks.pyz"
 # The oldest time that a zip file can hold: the same sources give the same bytes, whenever they are packed.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def pack() -> bytes:
-    """The archive's bytes; they depend on the applier's sources only."""
-    root = Path(applier.__file__).parent
-    files = {f"applier/{path.relative_to(root).as_posix()}": path.read_bytes() for path in root.rglob("*.py")}
-    files["__main__.py"] = _MAIN
+    """The applier's archive; its bytes depend on the applier's sources only."""
+    return _pack(applier, "applier", "cli")
+
+
+def pack_checks() -> bytes:
+    """The archive of the checks; its bytes depend on their sources only."""
+    return _pack(inside, "checks", "main")
+
+
+def _pack(package: ModuleType, name: str, module: str) -> bytes:
+    root = Path(str(package.__file__)).parent
+    files = {f"{name}/{path.relative_to(root).as_posix()}": path.read_bytes() for path in root.rglob("*.py")}
+    files["__main__.py"] = f"from {name}.{module} import main\n\nraise SystemExit(main())\n".encode()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        for name, data in sorted(files.items()):
-            entry = zipfile.ZipInfo(name, _TIME)
+        for file, data in sorted(files.items()):
+            entry = zipfile.ZipInfo(file, _TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             # Otherwise the packing system's own number is written.
             entry.create_system = 3

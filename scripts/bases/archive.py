@@ -10,9 +10,9 @@ import json
 import os
 import subprocess
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 from recipe.config import paths
@@ -130,6 +130,14 @@ def add(archive: tarfile.TarFile, name: str, data: bytes, *, mode: int = 0o644) 
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(data), mode
     archive.addfile(entry, io.BytesIO(data))
+
+
+def add_folders(archive: tarfile.TarFile, names: Iterable[str]) -> None:
+    """Put the folders of these files into a layer: an engine that makes them itself gives them the time of now."""
+    for name in sorted({str(folder) for file in names for folder in PurePosixPath(file).parents} - {"."}):
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+        archive.addfile(entry)
 
 
 def owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:

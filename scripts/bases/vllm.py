@@ -1,4 +1,4 @@
-"""Base images with vLLM: one for the CPU that serves, and one for arm64 that has a release's sources only."""
+"""Base images with vLLM: one for the CPU that serves, and two that have a release's sources only."""
 
 import tarfile
 import zipfile
@@ -6,12 +6,13 @@ from fnmatch import fnmatchcase
 
 from recipe.catalogue.wheels import wheel
 from recipe.errors import Refused
-from scripts.bases.archive import Base, Layer, add, layer, owned_by_root
+from scripts.bases.archive import Base, Layer, add, add_folders, layer, owned_by_root
 from scripts.bases.debian import debian
 from scripts.demo.install import environment
 
 CPU = "localhost/vllm-cpu:0.32.0"
 ARM64 = "localhost/vllm-arm64:0.33.0"
+AMD64 = "localhost/vllm-amd64:0.33.0"
 # The Python of Debian 12, which the virtual environment has too, and where Debian's looks for local packages.
 _PYTHON = "3.11"
 _SITE = f"usr/local/lib/python{_PYTHON}/dist-packages"
@@ -46,14 +47,22 @@ def arm64() -> Base:
     return Base(ARM64, "arm64", (debian("arm64"), _sources()))
 
 
+def amd64() -> Base:
+    """The same sources on amd64, which needs no emulation. Errors: Unreachable when the wheel cannot be fetched."""
+    return Base(AMD64, "amd64", (debian("amd64"), _sources()))
+
+
 def changed(base: Base, reference: str, files: dict[str, bytes]) -> Base:
     """The base with other content in some files (paths below site-packages), as a layer on top."""
 
     def write(archive: tarfile.TarFile) -> None:
+        add_folders(archive, (f"{_SITE}/{name}" for name in files))
         for name, data in files.items():
             add(archive, f"{_SITE}/{name}", data)
 
-    return Base(reference, base.architecture, (*base.layers, layer("changed", repr(sorted(files.items())), write)))
+    return Base(
+        reference, base.architecture, (*base.layers, layer("changed", f"{sorted(files.items())} with folders", write))
+    )
 
 
 def _serving() -> Layer:
@@ -81,9 +90,10 @@ def _sources() -> Layer:
 
     def write(archive: tarfile.TarFile) -> None:
         with zipfile.ZipFile(path) as released:
-            for name in sorted(released.namelist()):
-                if name.endswith(".py") or ".dist-info/" in name:
-                    add(archive, f"{_SITE}/{name}", released.read(name))
+            names = [name for name in released.namelist() if name.endswith(".py") or ".dist-info/" in name]
+            add_folders(archive, (f"{_SITE}/{name}" for name in names))
+            for name in sorted(names):
+                add(archive, f"{_SITE}/{name}", released.read(name))
         add(
             archive,
             "usr/local/bin/vllm",
@@ -91,4 +101,4 @@ def _sources() -> Layer:
             mode=0o755,
         )
 
-    return layer(f"vllm-{_RELEASE}-sources", f"{path.name} {_PYTHON}", write)
+    return layer(f"vllm-{_RELEASE}-sources", f"{path.name} {_PYTHON} with folders", write)

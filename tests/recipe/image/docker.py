@@ -3,9 +3,19 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 # What a build that goes well says that it has built.
 BUILT = "sha256:" + "a" * 64
+# What the checks inside say then.
+CHECKED: dict[str, Any] = {
+    "checks.json": [
+        {"check": "patches", "verdict": "pass", "detail": "2 applied", "problems": []},
+        {"check": "extensions", "verdict": "skipped", "detail": "no reason", "problems": []},
+    ],
+    "packages.json": [{"name": "vllm", "version": "0.32.0+cpu"}],
+    "patches.json": {"patches": {"headless-exit-code": {"state": "applied"}}},
+}
 _SCRIPT = """#!{python} -S
 import json, os, sys
 folder = os.path.dirname(os.path.abspath(__file__))
@@ -21,6 +31,11 @@ for start, status, out, err in answers:
         if "--iidfile" in sys.argv and not status:
             with open(sys.argv[sys.argv.index("--iidfile") + 1], "w") as file:
                 file.write({built!r})
+        if "--output" in sys.argv and not status:
+            out = sys.argv[sys.argv.index("--output") + 1].split("dest=")[1]
+            for name, document in {checked!r}.items():
+                with open(os.path.join(out, name), "w") as file:
+                    json.dump(document, file)
         sys.exit(status)
 sys.stderr.write("the stand-in knows no answer to: " + given)
 sys.exit(99)
@@ -35,7 +50,7 @@ class StandInDocker:
         self.answers: list[tuple[str, int, str, str]] = []
         folder.mkdir(parents=True)
         self.program = folder / "docker"
-        self.program.write_text(_SCRIPT.format(python=sys.executable, built=BUILT))
+        self.program.write_text(_SCRIPT.format(python=sys.executable, built=BUILT, checked=CHECKED))
         self.program.chmod(0o755)
         self.answer("--version", out=f"Docker version {version}, build 297e128\n")
 

@@ -1,6 +1,8 @@
 """What is said when a build fails, and what is done with the image when it does not; with a stand-in for docker."""
 
+import base64
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,16 @@ from click.testing import CliRunner, Result
 
 from launch.cli.context import Context
 from launch.cli.image import image
+from recipe.catalogue.compile import compile_profile
+from recipe.config.load import load_profile
 from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit, HallmarkError
+from recipe.image import bom, leaks
 from recipe.image.build import failure
 from recipe.image.engine import Done
 from recipe.image.plan import Build
-from tests.recipe.image.docker import BUILT, StandInDocker
+from tests.recipe.image.docker import BUILT, CHECKED, StandInDocker
+from tests.recipe.image.standin_registry import StandInRegistry
 
 CASES = sorted((CHECKOUT / "tests/cases/image").glob("*.yaml"))
 BASE = "localhost/base:1"
@@ -26,7 +32,7 @@ BASE_LAYER, PATCH_LAYER = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 def test_a_failed_build_says(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     case = yaml.safe_load(path.read_text())
-    build = Build("p", "hallmark:p", BASE, "linux/arm64", {}, "", 0)
+    build = Build("p", "hallmark:p", BASE, "linux/arm64", {}, "", b"", 0)
     error = failure(Done(1, tuple(case["log"].splitlines())), build)
     assert [str(problem) for problem in error.problems] == case["says"]
     assert int(error.exit) == case["exit"]
@@ -44,7 +50,18 @@ class Machine:
 
     def dry_run(self) -> tuple[str, dict[str, str]]:
         document = json.loads(self.run("--dry-run", json=True).stdout)
-        labels = {**document["labels"], "dev.hallmark.base": "sha256:" + "b" * 64}
+        said = '{"extensions": "skipped: no reason", "patches": "pass", "support": "pass"}'
+        patchset = compile_profile(load_profile(CHECKOUT, "cpu-dev"))
+        manifest, packages = CHECKED["patches.json"], CHECKED["packages.json"]
+        labels = {
+            **document["labels"],
+            "dev.hallmark.base": "sha256:" + "b" * 64,
+            "dev.hallmark.checks": said,
+            "dev.hallmark.manifest": bom.packed(json.dumps(manifest, sort_keys=True)),
+            "dev.hallmark.bom": bom.packed(
+                bom.document(document["labels"]["org.opencontainers.image.title"], packages, patchset, manifest)
+            ),
+        }
         return document["image"], labels
 
     def has(self, reference: str, digest: str = BUILT, **other: Any) -> None:
@@ -142,10 +159,13 @@ def test_b8_a_base_without_this_architecture_in_the_registry_is_said(machine: Ma
     assert str(machine.refused()).startswith(f"--base: the base image {BASE} is not there for linux/amd64")
 
 
-def built(machine: Machine) -> None:
+def built(machine: Machine, history: str = "RUN something") -> None:
     machine.answers()
     machine.has_base()
     machine.docker.answer("build")
+    machine.docker.answer(f"image inspect {BUILT}", out="[]")
+    machine.docker.answer("history", out=history)
+    machine.docker.answer("image rm")
     machine.docker.answer("tag")
 
 
@@ -164,8 +184,9 @@ def test_the_command_is_shown_as_it_is_run(machine: Machine) -> None:
     machine.has_no(machine.tag)
     machine.has(BUILT)
     shown = machine.run(json=True).stderr
-    call = next(call for call in machine.docker.calls() if call.startswith("build "))
-    assert f"+ DOCKER_BUILDKIT=1 {machine.docker.program} {call}\n" in shown
+    calls = [call for call in machine.docker.calls() if call.startswith("build ")]
+    assert len(calls) == 2
+    assert all(f"+ DOCKER_BUILDKIT=1 {machine.docker.program} {call}\n" in shown for call in calls)
 
 
 def test_a_rebuild_of_the_same_files_keeps_the_image_that_has_the_tag(machine: Machine) -> None:
@@ -206,31 +227,89 @@ def test_an_image_that_is_not_what_was_planned_gets_no_tag(machine: Machine, oth
     assert not any(call.startswith("tag") for call in machine.docker.calls())
 
 
-PUSHED = "sha256:" + "d" * 64
+SECRET = "hf_TESTtoken0123456789"
 
 
-def pushed(machine: Machine, status: int, out: str) -> None:
+def test_b9_a_secret_in_the_images_history_ends_the_build_without_the_image(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    built(machine, f"RUN curl -H 'Authorization: {SECRET}'")
+    machine.has_no(machine.tag)
+    machine.has(BUILT)
+    error = machine.refused()
+    assert (error.exit, "the secret HF_TOKEN is in its history" in str(error)) == (Exit.NOT_DONE, True)
+    assert SECRET not in str(error)
+    assert machine.docker.calls()[-1] == f"image rm --force {BUILT}"
+    assert not any(call.startswith("tag") for call in machine.docker.calls())
+
+
+def test_b9_no_secret_is_in_what_is_said_or_in_what_docker_is_given(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", SECRET)
     built(machine)
-    machine.tag = machine.tag.replace("hallmark:", "127.0.0.1:5000/h:")
+    machine.has_no(machine.tag)
+    machine.has(BUILT)
+    result = machine.run(json=True)
+    assert result.exception is None
+    folder = machine.docker.folder.parent / "cache"
+    written = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert written and not any(SECRET.encode() in content for content in written)
+    assert SECRET not in result.stdout + result.stderr + "".join(machine.docker.calls())
+
+
+@pytest.mark.parametrize("form", [SECRET, base64.b64encode(SECRET.encode()).decode()])
+def test_b9_a_secret_is_found_in_a_file_as_it_is_and_in_base64(form: str) -> None:
+    places = {"/vllm/a.py": f"TOKEN = '{form}'".encode(), "/vllm/b.py": b"TOKEN = None"}
+    assert list(leaks.search(places, {"HF_TOKEN": SECRET})) == [("/vllm/a.py", "HF_TOKEN")]
+
+
+def test_b9_the_dockerfile_takes_no_argument_and_sets_no_variable_that_could_hold_a_secret(machine: Machine) -> None:
+    lines = json.loads(machine.run("--dry-run", json=True).stdout)["dockerfile"].splitlines()
+    assert [line for line in lines if line.startswith(("ARG", "ENV"))] == ["ARG SOURCE_DATE_EPOCH"]
+
+
+def pushed(machine: Machine, at: StandInRegistry, status: int, out: str) -> None:
+    built(machine)
+    machine.tag = machine.tag.replace("hallmark:", f"{at.address}/h:")
     machine.has_no(machine.tag)
     machine.has(BUILT)
     machine.docker.answer("push", status, out=out)
-
-
-def test_what_was_pushed_is_asked_for_by_its_digest(machine: Machine) -> None:
-    pushed(machine, 0, f"cpu-dev: digest: {PUSHED} size: 948\n")
     machine.docker.answer("pull")
-    result = machine.run("--push", "127.0.0.1:5000/h", json=True)
-    assert json.loads(result.stdout)["manifest_digest"] == PUSHED
-    assert machine.docker.calls()[-1] == f"pull --quiet 127.0.0.1:5000/h@{PUSHED}"
+
+
+@pytest.fixture
+def at() -> Iterator[StandInRegistry]:
+    with StandInRegistry() as registry:
+        yield registry
+
+
+def test_what_was_pushed_is_asked_for_by_its_digest(machine: Machine, at: StandInRegistry) -> None:
+    digest = at.has_from_now(f"sha256:{'e' * 64}", BUILT, [BASE_LAYER, PATCH_LAYER], machine.labels)
+    pushed(machine, at, 0, f"cpu-dev: digest: {digest} size: 948\n")
+    error = machine.refused("--push", f"{at.address}/h")
+    # The stand-in's configuration has another digest than the engine says that it pushed.
+    assert (error.exit, "pushed was sha256:aaa" in str(error)) == (Exit.MISMATCH, True)
+    assert at.asked[-2:] == [f"/v2/h/manifests/{digest}", f"/v2/h/blobs/{at.configuration(digest)}"]
+
+
+def test_b5_a_remote_tag_of_another_image_is_not_moved(machine: Machine, at: StandInRegistry) -> None:
+    pushed(machine, at, 0, "")
+    at.has_from_now(machine.tag.rpartition(":")[2], BUILT, [BASE_LAYER], {})
+    error = machine.refused("--push", f"{at.address}/h")
+    assert (error.exit, "a tag never moves" in str(error)) == (Exit.NOT_DONE, True)
+    assert not any(call.startswith("push") for call in machine.docker.calls())
 
 
 @pytest.mark.parametrize(
     ("status", "out"), [(1, "Preparing\ndenied: requested access to the resource is denied\n"), (0, "denied: quota\n")]
 )
-def test_b2_a_push_that_was_denied_or_gave_no_digest_is_an_error(machine: Machine, status: int, out: str) -> None:
-    pushed(machine, status, out)
-    error = machine.refused("--push", "127.0.0.1:5000/h")
+def test_b2_a_push_that_was_denied_or_gave_no_digest_is_an_error(
+    machine: Machine, at: StandInRegistry, status: int, out: str
+) -> None:
+    pushed(machine, at, status, out)
+    error = machine.refused("--push", f"{at.address}/h")
     assert (error.exit, "denied" in str(error)) == (Exit.UNREACHABLE, True)
 
 

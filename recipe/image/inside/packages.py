@@ -1,0 +1,23 @@
+"""The Python distributions that this image's interpreter sees, for its bill of materials."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+
+
+def installed() -> list[dict[str, str]]:
+    """Name (normalised), version and, where it is a short one, the licence expression of each; sorted by name."""
+    found: dict[str, dict[str, str]] = {}
+    for distribution in metadata.distributions():
+        name = distribution.metadata["Name"]
+        if not name:
+            continue
+        normal = re.sub(r"[-_.]+", "-", name).lower()
+        entry = {"name": normal, "version": str(distribution.version)}
+        licence = distribution.metadata["License-Expression"]
+        if licence:
+            entry["licence"] = str(licence)
+        # The first one on the path is the one that is imported.
+        found.setdefault(normal, entry)
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,163 @@
+"""What names stood for when somebody looked: base images and models of profiles by digest, in `configs/pins.lock`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import Field
+
+from recipe.config import source
+from recipe.config.load import Loaded
+from recipe.config.models import Model, Profile
+from recipe.errors import HallmarkError, Refused, Unreachable
+from recipe.image import inspect, remote
+from recipe.image.client import Client
+from recipe.image.inspect import repository_of
+
+NAME = "pins.lock"
+_HEAD = "# What the names in the profiles stood for; written by `hallmark pin PROFILE`.\n"
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+class BasePin(Model):
+    """A base image. `list` and `platform` are digests of manifests, None where no registry has the image."""
+
+    reference: str = Field(description="the profile's base when it was pinned")
+    list: Digest | None = Field(None, description="the list of images for several platforms")
+    platform: Digest | None = Field(None, description="the image for the profile's hardware")
+    config: Digest = Field(description="that image's configuration")
+
+
+class ModelPin(Model):
+    """A model repository's commit."""
+
+    repository: str = Field(description="the profile's model when it was pinned")
+    revision: str = Field(pattern=r"^[0-9a-f]{40}$", description="the commit")
+
+
+class Pin(Model):
+    """The pins of one profile."""
+
+    base: BasePin
+    model: ModelPin | None = None
+
+
+class Pins(Model):
+    """The whole file."""
+
+    profiles: dict[str, Pin]
+
+
+@dataclass(frozen=True)
+class Base:
+    """The base image as a build is to name it, and the config digest that it then must have, None when not pinned."""
+
+    reference: str
+    config: str | None
+
+
+def load(home: Path) -> Loaded[Pins]:
+    """The project's pins; none where there is no file. Errors: ConfigError with every mistake."""
+    path = home / "configs" / NAME
+    document = source.load(path) if path.is_file() else source.Document(path, {"profiles": {}}, {(): 1}, {})
+    return Loaded(document.validate(Pins), document, path, NAME)
+
+
+def base(pins: Loaded[Pins], profile: str, reference: str) -> Base:
+    """The base image of a profile by digest, as far as it is pinned.
+
+    Errors: Refused when the profile names another base than the one that was pinned.
+    """
+    pin = pins.value.profiles.get(profile)
+    if pin is None:
+        return Base(reference, None)
+    if pin.base.reference != reference:
+        raise Refused(
+            f"{profile} was pinned with the base {pin.base.reference}, the profile names {reference}",
+            where=pins.document.where(("profiles", profile, "base", "reference")),
+            hint=f"hallmark pin {profile}",
+        )
+    digest = pin.base.platform
+    return Base(f"{repository_of(reference)}@{digest}" if digest else reference, pin.base.config)
+
+
+def holds(wanted: Base, found: inspect.Image, profile: str) -> None:
+    """Errors: Refused when the image that the engine has under that name is not the pinned one."""
+    if wanted.config is not None and found.config_digest != wanted.config:
+        raise Refused(
+            f"is {found.config_digest} on this engine, pinned is {wanted.config}",
+            where=wanted.reference,
+            hint=f"load the pinned image, or pin this one: hallmark pin {profile}",
+        )
+
+
+def resolve(client: Client, profile: Loaded[Profile], architecture: str) -> Pin:
+    """Ask the registry, or else the engine, what the profile's names stand for now.
+
+    Errors: HallmarkError when the profile names no base; Unreachable when neither has it.
+    """
+    value = profile.value
+    if value.base is None:
+        raise HallmarkError(
+            f"base: {profile.name} names no base image", where=profile.document.where(("base",)), hint="add it"
+        )
+    return Pin.model_validate(
+        {"base": _base(client, value.base, architecture), "model": _model(value.model, value.revision)}
+    )
+
+
+def write(pins: Loaded[Pins], profile: str, pin: Pin) -> bool:
+    """Put the pin into the file, which is made when it is missing; says whether anything changed."""
+    found = Pins(profiles={**pins.value.profiles, profile: pin})
+    document = found.model_dump(by_alias=True, exclude_none=True)
+    text = _HEAD + yaml.safe_dump(document, sort_keys=True, width=120)
+    if pins.path.is_file() and pins.path.read_text(encoding="utf-8") == text:
+        return False
+    pins.path.write_text(text, encoding="utf-8")
+    return True
+
+
+def _base(client: Client, reference: str, architecture: str) -> dict[str, str | None]:
+    try:
+        found = remote.image(reference, architecture)
+    except Unreachable:
+        # Images that were made here are in no registry; what the engine has is all that can be known.
+        found, here = None, inspect.image(client, reference)
+        if here is None:
+            raise
+    else:
+        here = found.image if found else inspect.image(client, reference)
+    if here is None:
+        raise Unreachable(f"neither the registry nor this engine has {reference}", hint="check its name, or load it")
+    if here.architecture != architecture:
+        raise HallmarkError(f"{reference} is for {here.architecture}, the profile's hardware is {architecture}")
+    return {
+        "reference": reference,
+        "list": found.list_digest if found else None,
+        "platform": here.manifest_digest if found else None,
+        "config": here.config_digest,
+    }
+
+
+def _model(repository: str, revision: str | None) -> dict[str, str] | None:
+    """The commit that the model hub has for a repository; None for a folder's name, which no hub has."""
+    import os
+
+    import httpx
+
+    if repository.count("/") != 1 or repository.startswith(("/", ".", "~")):
+        return None
+    hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    token = os.environ.get("HF_TOKEN")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    url = f"{hub}/api/models/{repository}/revision/{revision or 'main'}"
+    try:
+        answer = httpx.get(url, headers=headers, timeout=30, follow_redirects=True)
+        found = answer.json().get("sha") if answer.status_code == 200 else None
+    except (httpx.HTTPError, ValueError) as error:
+        raise Unreachable(f"the model hub does not answer: {error}", where=hub) from None
+    if not found:
+        hint = "check the profile's model and revision, or set HF_TOKEN for a gated model"
+        raise Unreachable(f"the model hub answers {answer.status_code} for {repository}", where=hub, hint=hint)
+    return {"repository": repository, "revision": str(found)}
