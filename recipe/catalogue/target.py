@@ -11,8 +11,8 @@ from recipe.applier import errors as applier
 from recipe.applier.patchset import public
 from recipe.applier.states import EditPlan, PatchPlan, refusal
 from recipe.applier.tree import Sources, Tree
+from recipe.catalogue import released, releases, wheels
 from recipe.catalogue.wheels import Wheel
-from recipe.catalogue.wheels import wheel as released
 from recipe.config.load import Loaded
 from recipe.config.models import Profile
 from recipe.errors import Busy, Exit, HallmarkError, Mismatch, NeedsOperator, Problem, Refused
@@ -81,7 +81,10 @@ def sources(
         Version(wanted)
     except InvalidVersion:
         raise HallmarkError(f"{wanted!r} is not a version", where="--vllm", hint="write for example 0.33.0") from None
-    return released(wanted, distribution)
+    listed = {(release.distribution, release.version): release for release in releases.known()}
+    if (distribution, wanted) in listed:
+        return released.sources(listed[distribution, wanted])
+    return wheels.wheel(wanted, distribution)
 
 
 def release(found: Sources) -> str:
