@@ -9,9 +9,10 @@ from scripts.pages import notes
 from scripts.pages.text import generated, table, thread
 
 _INTRO = """\
-One file a patch, in `recipe/patches/`; `hallmark plan PROFILE` says what state each has against a release. The edits
-of the DeepSeek-V4 patches were planned and applied on the released sources; on GPUs they are *not verified on
-hardware*."""
+One file a patch, in `recipe/patches/`; `hallmark plan PROFILE` says what state each has against a release. What the
+DeepSeek-V4 patches change was shown on vLLM's real modules [on the CPU](proofs/cpu.md), and of the expert dispatch, the
+load guards and the quantisation modes [on one H200](proofs/h200-0.26.0.md). Everything else is *not verified on
+hardware*, and so is all of it on a GB10."""
 _MATRIX = """\
 ## Releases
 
