@@ -161,10 +161,11 @@ def _specs(file: str, where: str, node: ast.Call, around: ast.stmt | None) -> It
     for name, value in words.items():
         yield {**edit, "where": {name: value}}, None
     yield {**edit, "where": words}, None
+    call = ast.unparse(node)
     for whole in (node, around):
-        if whole is not None:
-            old = ast.unparse(whole)
-            new = old.replace(call := ast.unparse(node), f"{call[:-1]}, {_PROBE})")
+        # A statement with the very call twice is no help.
+        if whole is not None and (old := ast.unparse(whole)).count(call) == 1:
+            new = old.replace(call, f"{call[:-1]}, {_PROBE})")
             yield {"op": "replace", "file": file, "in": where, "old": old, "new": new}, whole
 
 
