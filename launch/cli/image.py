@@ -7,6 +7,7 @@ import click
 
 from launch.cli.context import Context
 from recipe.applier.patchset import PatchSet
+from recipe.catalogue import relock
 from recipe.catalogue.compile import compile_profile
 from recipe.config.check import check_profile
 from recipe.config.load import Loaded, load_support
@@ -38,7 +39,7 @@ def image(ctx: Context, profile: str, base: str | None, repository: str | None, 
     engine.check(docker)
     on = order.base(docker, ctx)
     planned = order.plan(on)
-    folder = context.write(planned, order.patchset)
+    folder = context.write(planned, order.held(ctx))
     made = inspect.image(docker, planned.tag)
     if made is not None and context.built(folder, planned.tag) == made.config_digest:
         ctx.say(f"nothing has changed since {planned.tag} was built and checked: no build")
@@ -66,6 +67,7 @@ class Order:
 
     profile: str
     patchset: PatchSet
+    distribution: str
     architecture: str
     pinned: pins.Base
     where: str
@@ -92,6 +94,7 @@ class Order:
         return cls(
             profile=loaded.name,
             patchset=patchset,
+            distribution=checked.hardware.value.distribution,
             architecture=checked.hardware.value.architecture,
             pinned=known,
             where=where,
@@ -100,6 +103,10 @@ class Order:
             support=checks.support_verdict(checked, support),
             secrets=leaks.known(loaded.value.env),
         )
+
+    def held(self, ctx: Context) -> PatchSet:
+        """The patch set with its lock. Errors: those of `relock.held`."""
+        return relock.held(self.patchset, self.distribution, ctx.say)
 
     def base(self, docker: client.Client, ctx: Context) -> inspect.Image:
         """The base image on this engine. Errors: what `build.base` raises; Refused when it is not the pinned one."""

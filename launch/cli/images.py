@@ -80,7 +80,7 @@ def check(ctx: Context, profile: str, base: str | None) -> None:
     there = inspect.image(docker, planned.tag)
     if there is None:
         raise Refused("is not on this engine", where=planned.tag, hint=f"hallmark image {profile}")
-    layers = build.rebuilt(docker, planned, context.write(planned, order.patchset), ctx.say)
+    layers = build.rebuilt(docker, planned, context.write(planned, order.held(ctx)), ctx.say)
     if layers != there.layers:
         raise Mismatch(
             f"the image's last layer is {there.layers[-1]}, built again it is {layers[-1]}",

@@ -9,7 +9,6 @@ from packaging.version import Version
 
 from recipe.applier.patchset import PatchSet
 from recipe.catalogue.model import Edit, PatchFile
-from recipe.errors import Refused
 
 
 def attach(patchset: PatchSet, patches: list[PatchFile], folder: Path) -> PatchSet:
@@ -21,17 +20,6 @@ def attach(patchset: PatchSet, patches: list[PatchFile], folder: Path) -> PatchS
         document["lock"] = lock
     document["seen"] = {patch.id: [_seen(edit, folder) for edit in patch.edits] for patch in patches}
     return PatchSet(document)
-
-
-def require_lock(patchset: PatchSet) -> None:
-    """Errors: Refused for a patch set that would change files, and whose result is locked nowhere."""
-    changes = any(edit["applies"] for patch in patchset.patches for edit in patch["edits"])
-    if changes and patchset.lock is None:
-        raise Refused(
-            f"has no lock for the patch set {patchset.sha256[:8]} on vLLM {patchset.vllm}, so its files are unproven",
-            where="recipe/patches/patches.lock",
-            hint="run hallmark relock; it locks what applies to a listed release",
-        )
 
 
 def _locks(folder: Path) -> dict[str, dict[str, dict[str, list[str | None]]]]:

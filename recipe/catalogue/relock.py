@@ -62,6 +62,29 @@ def locked(patchset: PatchSet, sources: Sources) -> dict[str, list[str | None]] 
     }
 
 
+def held(patchset: PatchSet, distribution: str, say: Callable[[str], None]) -> PatchSet:
+    """The patch set with the lock that an image needs: that of patches.lock, which has every profile's; for a patch
+    set of one's own, what it makes of the released wheel.
+
+    Errors: Refused when its release is not listed, or it does not apply there; those of fetching a wheel.
+    """
+    changes = any(edit["applies"] for patch in patchset.patches for edit in patch["edits"])
+    if not changes or patchset.lock is not None:
+        return patchset
+    name = f"the patch set {patchset.sha256[:8]}"
+    listed = {(release.distribution, release.version): release for release in releases.known()}
+    release = listed.get((distribution, patchset.vllm))
+    if release is None:
+        what = f"{name} is for {releases.name(distribution, patchset.vllm)}, of which no wheel is listed to hold it to"
+        raise Refused(what, where="configs/releases.yaml", hint="add its line there")
+    files = locked(patchset, released.sources(release))
+    if files is None:
+        hint = "`hallmark plan PROFILE` says what drifts"
+        raise Refused(f"{name} does not apply to the released {release.name}", hint=hint)
+    say(f"note: {name} is not in patches.lock: the image is held to what it makes of the released {release.name}")
+    return PatchSet({**patchset.document, "lock": files})
+
+
 def path() -> Path:
     """Where the lock is."""
     return catalogue.PATCHES / "patches.lock"

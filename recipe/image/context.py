@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 from recipe.applier.patchset import PatchSet
-from recipe.catalogue import known
 from recipe.config import paths
 from recipe.errors import HallmarkError
 from recipe.image import pyz
@@ -18,9 +17,8 @@ _FIND_PYTHON = paths.CHECKOUT / "dockerfiles" / "find-python.sh"
 def write(build: Build, patchset: PatchSet) -> Path:
     """Write the context below the cache folder; the same build always has the same one. Returns the folder.
 
-    Errors: HallmarkError when it cannot be written; Refused for a patch set that patches.lock does not have.
+    Errors: HallmarkError when it cannot be written.
     """
-    known.require_lock(patchset)
     files = {
         pyz.NAME: pyz.pack(),
         "patchset.json": patchset.canonical(),

@@ -12,7 +12,7 @@ from launch.cli.context import Context
 from launch.cli.patches import relock as command
 from recipe.applier.patchset import PatchSet
 from recipe.catalogue import compile as catalogue
-from recipe.catalogue import known, released, releases, relock
+from recipe.catalogue import released, releases, relock
 from recipe.catalogue.compile import compile_profile
 from recipe.config.load import load_profile
 from recipe.config.paths import CHECKOUT
@@ -107,14 +107,24 @@ def test_the_record_of_the_audit_is_what_the_wheels_give(tmp_path: Path) -> None
     assert set(document["releases"]["0.33.0"]) == set(catalogue.series())
 
 
-def test_no_image_is_built_of_a_patch_set_that_is_locked_nowhere() -> None:
-    locked = compile_profile(load_profile(CHECKOUT, "gb10-nvfp4"))
-    known.require_lock(locked)
-    free = PatchSet({key: value for key, value in locked.document.items() if key != "lock"})
-    with pytest.raises(Refused) as refused:
-        known.require_lock(free)
-    assert str(refused.value) == (
-        f"recipe/patches/patches.lock: has no lock for the patch set {free.sha256[:8]} on vLLM 0.33.0, so its files are"
-        " unproven — run hallmark relock; it locks what applies to a listed release"
-    )
-    known.require_lock(PatchSet({**free.document, "patches": []}))
+@pytest.mark.wheel
+def test_a_patch_set_in_no_lock_is_held_to_what_it_makes_of_the_released_wheel() -> None:
+    shipped = compile_profile(load_profile(CHECKOUT, "gb10-nvfp4"))
+    said: list[str] = []
+    assert relock.held(shipped, "vllm", said.append) is shipped
+    assert said == []
+    own = PatchSet({key: value for key, value in shipped.document.items() if key != "lock"})
+    assert relock.held(own, "vllm", said.append).lock == shipped.lock
+    assert said == [
+        f"note: the patch set {own.sha256[:8]} is not in patches.lock: the image is held to what it makes of the "
+        "released 0.33.0"
+    ]
+
+
+def test_a_patch_set_of_a_release_that_is_not_listed_has_nothing_to_be_held_to() -> None:
+    shipped = compile_profile(load_profile(CHECKOUT, "gb10-nvfp4"))
+    own = PatchSet({key: value for key, value in shipped.document.items() if key != "lock"} | {"vllm": "0.99.0"})
+    with pytest.raises(Refused, match=r"is for 0\.99\.0, of which no wheel is listed to hold it to"):
+        relock.held(own, "vllm", lambda line: None)
+    nothing = PatchSet({**own.document, "patches": []})
+    assert relock.held(nothing, "vllm", lambda line: None) is nothing
