@@ -95,8 +95,8 @@ class Store:
         """A patch set that was launched. Errors: Mismatch when it is missing or not what its name says."""
         path = self._patchset(sha256)
         with suppress(FileNotFoundError, ApplierError):
-            found = patchset.loads(path.read_bytes(), str(path))
-            if found.sha256 == sha256:
+            found = patchset.loads(content := path.read_bytes(), str(path))
+            if found.sha256 == sha256 and found.canonical() == content:
                 return found
         raise Mismatch("the patch set is missing or was edited", where=str(path))
 

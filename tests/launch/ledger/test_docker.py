@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -96,8 +97,11 @@ def two(nodes: Group, cpu_base: archive.Base, tmp_path_factory: pytest.TempPathF
     root = tmp_path_factory.mktemp("two")
     install.model(install.environment(), root / "models" / "tiny-cycle")
     api, master, port = free_ports(3)
-    # In the cache, so that two gigabytes are compressed once.
-    store = registry.start(paths.cache() / "registry-of-tests", port)
+    # In the cache, so that two gigabytes are compressed once; tags never move, so those of earlier runs go.
+    stored = paths.cache() / "registry-of-tests"
+    for tags in stored.glob("docker/registry/v2/repositories/*/_manifests"):
+        shutil.rmtree(tags)
+    store = registry.start(stored, port)
     repository = f"{store.address}/vllm"
     values = yaml.safe_load((paths.CHECKOUT / "configs" / "clusters" / "local-two.example.yaml").read_text())
     values["profile"] = str(paths.CHECKOUT / "configs" / "profiles" / "cpu-dev.yaml")
