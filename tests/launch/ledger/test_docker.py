@@ -99,7 +99,7 @@ def two(nodes: Group, cpu_base: archive.Base, tmp_path_factory: pytest.TempPathF
     api, master, port = free_ports(3)
     # In the cache, so that two gigabytes are compressed once; tags never move, so those of earlier runs go.
     stored = paths.cache() / "registry-of-tests"
-    for tags in stored.glob("docker/registry/v2/repositories/*/_manifests"):
+    for tags in stored.glob("data/docker/registry/v2/repositories/*/_manifests"):
         shutil.rmtree(tags)
     store = registry.start(stored, port)
     repository = f"{store.address}/vllm"
