@@ -17,7 +17,7 @@ from .ops.overlay import Overlay
 from .patchset import PatchSet, public
 from .source import MODULE, Source
 from .states import ALREADY_UNKNOWN, APPLIED, NOT_APPLICABLE, PENDING, UPSTREAMED, Change, EditPlan, PatchPlan, Plan
-from .tree import Sources, check_relative
+from .tree import Sources, check_patchable
 
 _UNKNOWN = "the change is there, but neither the release nor a manifest says where it came from"
 
@@ -83,7 +83,7 @@ def _items(patchset: PatchSet) -> tuple[list[PatchPlan], list[Item]]:
         planned = PatchPlan(patch["id"], patch["required"], patch["independent"])
         patches.append(planned)
         for index, spec in enumerate(patch["edits"]):
-            check_relative(spec["file"])
+            check_patchable(spec["file"], new=spec["op"] == "overlay" and not spec.get("replaces"))
             edit = EditPlan(spec["file"], spec.get("in", MODULE), spec["op"])
             edit.seen = patchset.seen(patch["id"], index)
             planned.edits.append(edit)
@@ -213,6 +213,8 @@ def _decide_overlay(item: Item, pristine: bytes | None, upstream: bool) -> None:
         raise Drift("expectation", f"missing: {item.plan.file} as the overlay has it")
     elif pristine is not None:
         item.operation.allows(pristine)
+    else:
+        check_patchable(item.plan.file, new=True)
 
 
 def _decide(item: Item, source: Source, upstream: bool) -> None:

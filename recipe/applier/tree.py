@@ -113,6 +113,17 @@ def check_relative(file: str) -> None:
         raise ApplierError(USAGE, f"{file!r} is not a plain relative path", hint="write it as vllm/module.py")
 
 
+def check_patchable(file: str, *, new: bool = False) -> None:
+    """Errors: ApplierError(1) for a path that is not plain, for what installers and the interpreter keep for
+    themselves, and for a `new` file outside of vLLM, whose record could not list it rightly."""
+    check_relative(file)
+    folders = PurePosixPath(file).parts[:-1]
+    if file.endswith((".pyc", ".pth")) or any(part.endswith((".dist-info", "__pycache__")) for part in folders):
+        raise ApplierError(USAGE, f"{file!r} is no file of a package", hint="write it as vllm/module.py")
+    if new and folders[:1] != ("vllm",):
+        raise ApplierError(USAGE, f"{file!r} is no place for a new file", hint="write it as vllm/module.py")
+
+
 def _version(dist_info: Path) -> str:
     metadata = email.parser.HeaderParser().parsestr((dist_info / "METADATA").read_text(encoding="utf-8"))
     return str(metadata["Version"])

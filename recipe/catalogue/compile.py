@@ -156,9 +156,9 @@ def _compile(patch: Patch, required: bool, version: str) -> dict[str, object]:
         spec["applies"] = applies(spec.pop("when"), version)
         where = patch.document.where(("edits", index))
         if name := spec.pop("snippet", None):
-            spec["add"] = _text(patch.document.path.parent / "snippets" / name, where, "snippet")
+            spec["add"] = _text(patch.document.path.parent / "snippets", name, where, "snippet")
         if name := spec.pop("source", None):
-            spec["content"] = _text(_overlay(patch.document.path, name), where, "source")
+            spec["content"] = _text(_overlays(patch.document.path, name), name, where, "source")
         edits.append(spec)
     return {
         "id": value.id,
@@ -171,16 +171,23 @@ def _compile(patch: Patch, required: bool, version: str) -> dict[str, object]:
     }
 
 
-def _overlay(patch: Path, name: str) -> Path:
+def _overlays(patch: Path, name: str) -> Path:
     """Overlay modules are below `overlay/`; a patch outside the catalogue may keep its own beside itself."""
-    return patch.parent / name if name.startswith("./") else OVERLAY / name
+    return patch.parent if name.startswith("./") else OVERLAY
 
 
-def _text(path: Path, where: str, key: str) -> str:
+def _text(folder: Path, name: str, where: str, key: str) -> str:
+    path = folder / name
+    if not path.is_file():
+        raise HallmarkError(f"{key}: there is no file {source.shown(path)}", where=where)
+    if not path.resolve().is_relative_to(folder.resolve()):
+        message = f"{key}: {source.shown(path)} is a link that leads out of {source.shown(folder)}"
+        raise HallmarkError(message, where=where, hint="put the file itself there")
     try:
         return path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        raise HallmarkError(f"{key}: there is no file {source.shown(path)}", where=where) from None
+    except UnicodeDecodeError as error:
+        message = f"{key}: byte 0x{error.object[error.start]:02x} of {source.shown(path)} is not UTF-8"
+        raise HallmarkError(message, where=where, hint="save the file as UTF-8") from None
 
 
 def applies(when: str, version: str) -> bool:

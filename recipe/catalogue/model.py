@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from recipe.applier.errors import ApplierError
 from recipe.applier.ops import OPERATIONS
-from recipe.applier.tree import check_relative
+from recipe.applier.tree import check_patchable, check_relative
 from recipe.config.explain import wrong
 from recipe.config.fields import Releases, matching
 
@@ -20,12 +20,21 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_dashes, populate_by_name=True)
 
 
-def _relative(file: str) -> str:
+def _patchable(file: str, *, new: bool = False) -> str:
     try:
-        check_relative(file)
+        check_patchable(file, new=new)
     except ApplierError as error:
         raise wrong(error.message, error.hint or "") from None
     return file
+
+
+def _beside(name: str) -> str:
+    """The path of a file that a patch brings, below the folder where such files are kept."""
+    try:
+        check_relative(name.removeprefix("./"))
+    except ApplierError as error:
+        raise wrong(error.message, "name a file of the folder where such files are kept") from None
+    return name
 
 
 def _operation(edit: Any) -> Any:
@@ -60,7 +69,7 @@ Which = Annotated[
 
 
 class _Edit(_Model):
-    file: Annotated[str, AfterValidator(_relative)]
+    file: Annotated[str, AfterValidator(_patchable)]
     when: Releases
 
 
@@ -83,7 +92,7 @@ class _Code(_Scoped):
     """An edit that brings code: written in the patch file, or in a file of `snippets/`."""
 
     add: str | None = None
-    snippet: str | None = None
+    snippet: Annotated[str, AfterValidator(_beside)] | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> "_Code":
@@ -167,8 +176,13 @@ class Text(_Scoped):
 
 class Overlay(_Edit):
     op: Literal["overlay"]
-    source: str
+    source: Annotated[str, AfterValidator(_beside)]
     replaces: list[str] = []
+
+    @model_validator(mode="after")
+    def _of_vllm(self) -> "Overlay":
+        _patchable(self.file, new=not self.replaces)
+        return self
 
 
 Edit = Annotated[

@@ -313,6 +313,27 @@ def test_a_path_that_is_not_plain_is_refused(file: str, root: Path, patches: Pat
     assert refused.value.exit == 1
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"file": f"{INFO}/RECORD", "op": "text", "old": "vllm/a.py", "new": "vllm/b.py", "count": 1},
+        {**OVERLAY, "file": f"{INFO}/PATCHES.json"},
+        {**OVERLAY, "file": "vllm/__pycache__/c.py"},
+        {**OVERLAY, "file": "vllm/c.pth"},
+        {**OVERLAY, "file": "sitecustomize.py"},
+        {**OVERLAY, "file": "other/new.py"},
+        {**OVERLAY, "file": "other/new.py", "replaces": ["0" * 64]},
+    ],
+    ids=lambda edit: f"{edit['op']} {edit['file']}",
+)
+def test_the_records_of_installers_and_places_outside_of_vllm_take_no_file(
+    edit: dict[str, Any], root: Path, patches: Patches
+) -> None:
+    with pytest.raises(ApplierError, match=r"is no file of a package|is no place for a new file") as refused:
+        plan(Tree(root), patches(a=[edit]))
+    assert refused.value.exit == 1
+
+
 @pytest.mark.parametrize("file", ["vllm/link.py", "vllm/linked/c.py", "vllm/dangling.py"])
 def test_a_symbolic_link_is_not_followed(
     file: str, root: Path, tmp_path: Path, patches: Patches, snapshot: Take

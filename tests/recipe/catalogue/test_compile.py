@@ -110,6 +110,23 @@ def test_snippets_and_overlays_are_inlined_to_the_byte(patches: Path, tmp_path: 
         catalogue.compile_profile(profile(tmp_path, "required: [one]"))
 
 
+def test_a_patch_brings_no_file_from_outside_of_its_folders(patches: Path, tmp_path: Path) -> None:
+    edit = "  - {op: overlay, file: vllm/new.py, when: <1, source: ./new.py}\n"
+    (patches / "one.yaml").write_text(PATCH.format(id="one") + edit, encoding="utf-8")
+    (tmp_path / "secret.py").write_bytes(b"a = 1\n")
+    (patches / "new.py").symlink_to(tmp_path / "secret.py")
+    with pytest.raises(HallmarkError, match=r"one\.yaml:8: source: .*new\.py is a link that leads out of"):
+        catalogue.compile_profile(profile(tmp_path, "required: [one]"))
+    (patches / "new.py").unlink()
+    (patches / "new.py").mkdir()
+    with pytest.raises(HallmarkError, match=r"one\.yaml:8: source: there is no file .*new\.py"):
+        catalogue.compile_profile(profile(tmp_path, "required: [one]"))
+    (patches / "new.py").rmdir()
+    (patches / "new.py").write_bytes(b"a = '\xe9'\n")
+    with pytest.raises(HallmarkError, match=r"one\.yaml:8: source: byte 0xe9 of .*new\.py is not UTF-8"):
+        catalogue.compile_profile(profile(tmp_path, "required: [one]"))
+
+
 def test_baselines_of_every_distribution_of_the_release_count_for_the_files_that_are_touched(
     patches: Path, tmp_path: Path
 ) -> None:
