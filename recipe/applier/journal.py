@@ -96,6 +96,7 @@ def write(tree: Tree, writes: list[Write]) -> None:
     Errors: ApplierError(2) nothing was changed; (3) begun and not finished.
     """
     prepared, journal = tree.root / tree.dist_info / PREPARED, tree.root / tree.dist_info / JOURNAL
+    before = {tree.dist_info: prepared.parent.stat().st_mtime_ns}
     try:
         _prepare(tree, [write for write in writes if write.expected != write.content], prepared)
         prepared.replace(journal)
@@ -108,6 +109,9 @@ def write(tree: Tree, writes: list[Write]) -> None:
     except BaseException as error:
         # An interrupt must not leave half of the files renamed, nor what was prepared.
         recover(tree)
+        with suppress(OSError):
+            # The note that tells it may be what could not be written.
+            _restore_times(tree, before)
         if isinstance(error, OSError):
             raise _not_done(error, tree) from None
         raise
@@ -196,10 +200,14 @@ def _beside(target: Path) -> Path:
 
 def _durably(path: Path, content: bytes) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def _sync(folder: Path) -> None:
@@ -214,7 +222,7 @@ def _sync(folder: Path) -> None:
 def _clear(tree: Tree, prepared: Path) -> None:
     """Take away what was put beside the targets: the tree is the old one."""
     try:
-        note: dict[str, Any] = json.loads(prepared.read_bytes())
+        note = _note(prepared)
     except FileNotFoundError:
         return
     except ValueError:
@@ -233,7 +241,7 @@ def _clear(tree: Tree, prepared: Path) -> None:
 def _finish(tree: Tree, journal: Path) -> None:
     """Make the tree the new one; may be repeated from anywhere. Errors: ApplierError(3)."""
     try:
-        note: dict[str, Any] = json.loads(journal.read_bytes())
+        note = _note(journal)
         files = note["files"]
         for entry in files:
             _rename(tree, entry["file"], entry["sha256"], entry["mtime_ns"])
@@ -246,6 +254,13 @@ def _finish(tree: Tree, journal: Path) -> None:
                 _remove_empty(path.parent, tree.root)
         _restore_times(tree, note["folders"])
         journal.unlink()
+    except ValueError:
+        raise ApplierError(
+            NEEDS_OPERATOR,
+            "the journal is damaged, so what was begun cannot be finished",
+            where=str(journal),
+            hint="install the distribution afresh",
+        ) from None
     except OSError as error:
         raise ApplierError(
             NEEDS_OPERATOR,
@@ -257,6 +272,14 @@ def _finish(tree: Tree, journal: Path) -> None:
         # The journal's own folder, which was changed last.
         _restore_times(tree, note["folders"])
     tree.reload()
+
+
+def _note(path: Path) -> dict[str, Any]:
+    """What a note or journal says. Errors: ValueError when it is damaged."""
+    note = json.loads(path.read_bytes())
+    if not isinstance(note, dict) or not {"files", "made", "folders"} <= set(note):
+        raise ValueError("lacks what every note has")
+    return note
 
 
 def _rename(tree: Tree, file: str, digest: str | None, mtime_ns: int) -> None:
@@ -292,5 +315,6 @@ def _remove_empty(folder: Path, root: Path) -> None:
 def _restore_times(tree: Tree, folders: dict[str, int]) -> None:
     for name, mtime_ns in folders.items():
         folder = tree.root / name
-        with suppress(FileNotFoundError):
+        # The times of a folder are its owner's to set; whoever may write into it can still patch.
+        with suppress(FileNotFoundError, PermissionError):
             os.utime(folder, ns=(folder.stat().st_atime_ns, mtime_ns))

@@ -162,7 +162,7 @@ def test_a_disk_that_stays_full_changes_nothing(
     assert snapshot(root) == before
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"files": [', "\x00"])
+@pytest.mark.parametrize("text", ["", "{", '{"files": [', "\x00", "[]"])
 def test_a_note_that_was_not_finished_is_cleared_away(
     text: str, prepared: dict[str, tuple[Callable[[str], Path], Run]], snapshot: Callable[[Path], Snapshot]
 ) -> None:
@@ -178,6 +178,18 @@ def test_a_note_that_was_not_finished_is_cleared_away(
     assert commit.recover(tree)
     assert contents(snapshot(root)) == before
     assert not commit.recover(tree)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "\x00"])
+def test_a_journal_that_is_damaged_asks_for_a_person(
+    text: str, prepared: dict[str, tuple[Callable[[str], Path], Run]]
+) -> None:
+    make, _ = prepared["apply"]
+    tree = Tree(make("site"))
+    (tree.root / tree.dist_info / journal.JOURNAL).write_text(text)
+    with pytest.raises(ApplierError, match="the journal is damaged") as error, commit.locked(tree):
+        pass
+    assert (error.value.exit, error.value.hint) == (3, "install the distribution afresh")
 
 
 def test_a_journal_whose_files_are_lost_asks_for_a_person(

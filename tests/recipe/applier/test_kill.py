@@ -205,7 +205,7 @@ def test_a_write_that_the_system_cuts_off_is_a_refusal_and_leaves_the_old_tree(
 ) -> None:
     make, act = works["apply"]
     root = make("full")
-    old = contents(snapshot(root))
+    old = snapshot(root)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     for size in (0, 7, 200, 700):
         # Python ignores the signal, so the write fails like one on a full disk.
@@ -216,7 +216,8 @@ def test_a_write_that_the_system_cuts_off_is_a_refusal_and_leaves_the_old_tree(
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert refused.value.exit == 2
-        assert contents(snapshot(root)) == old
+        assert Path(refused.value.where or root) != root
+        assert snapshot(root) == old
     act(root)
 
 
@@ -226,29 +227,67 @@ def test_a_folder_that_may_not_be_written_to_is_a_refusal_and_nothing_changes(
     make, act = works["apply"]
     root = make("read-only")
     before = snapshot(root)
-    # Above a folder of its own nobody else may look into what a test makes.
-    modes = {path: path.stat().st_mode for path in root.parents if "pytest" in str(path)}
-    (root / "other").chmod(0o555)
 
     def refused(root: Path) -> None:
-        if os.getuid() == 0:
-            os.setegid(65534)
-            os.seteuid(65534)
         with pytest.raises(ApplierError, match="Permission denied; nothing was changed") as error:
             act(root)
         assert error.value.exit == 2
+
+    (root / "other").chmod(0o555)
+    try:
+        assert _as_nobody(refused, root) == 0
+    finally:
+        (root / "other").chmod(0o755)
+    after = snapshot(root)
+    assert {name: entry[0] for name, entry in after.items()} == {name: entry[0] for name, entry in before.items()}
+    act(root)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize(("mode", "words"), [(0o755, "Permission denied; nothing was changed"), (0o777, None)])
+def test_a_folder_of_somebody_else_is_patched_when_it_can_be_written_to_and_else_named(
+    mode: int, words: str | None, works: dict[str, tuple[Make, Act]], snapshot: Callable[[Path], Snapshot]
+) -> None:
+    make, act = works["apply"]
+    root = make("shared")
+    info = root / Tree(root).dist_info
+    time = info.stat().st_mtime_ns
+
+    def tried(root: Path) -> None:
+        if words is None:
+            act(root)
+            assert commit.verify(Tree(root)) == []
+            return
+        with pytest.raises(ApplierError, match=words) as error:
+            act(root)
+        assert error.value.where is not None and Path(error.value.where).parent == root / "other"
+
+    (root / "other").chmod(mode)
+    assert _as_nobody(tried, root, but=root / "other") == 0
+    assert info.stat().st_mtime_ns == time
+
+
+def _as_nobody(do: Act, root: Path, but: Path | None = None) -> int:
+    """Run in a child that is not root and owns the tree, all of it `but` one folder. Returns its exit status."""
+    # Above a folder of its own nobody else may look into what a test makes.
+    modes = {path: path.stat().st_mode for path in root.parents if "pytest" in str(path)}
+
+    def fallen(root: Path) -> None:
+        if os.getuid() == 0:
+            os.setegid(65534)
+            os.seteuid(65534)
+        do(root)
 
     try:
         for path in modes:
             path.chmod(0o755)
         if os.getuid() == 0:
             for path in (root, *root.rglob("*")):
-                os.chown(path, 65534, 65534)
-        assert _dies(refused, root, lambda: None) == 0
+                if path == but:
+                    os.chown(path, 0, 0)
+                else:
+                    os.chown(path, 65534, 65534)
+        return _dies(fallen, root, lambda: None)
     finally:
         for path, mode in modes.items():
             path.chmod(mode)
-        (root / "other").chmod(0o755)
-    after = snapshot(root)
-    assert {name: entry[0] for name, entry in after.items()} == {name: entry[0] for name, entry in before.items()}
-    act(root)
