@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from . import manifest
-from .errors import NOT_DONE, USAGE, ApplierError
+from .errors import MISMATCH, NOT_DONE, USAGE, ApplierError
 
 
 class Sources(Protocol):
@@ -37,7 +37,7 @@ class Sources(Protocol):
 class Tree:
     """A site-packages folder. `vllm` is the distribution that owns `vllm/__init__.py`.
 
-    Errors: ApplierError(1) when the folder holds no vLLM.
+    Errors: ApplierError(1) when the folder holds no vLLM, (4) when it does not say which.
     """
 
     def __init__(self, root: Path) -> None:
@@ -125,8 +125,12 @@ def check_patchable(file: str, *, new: bool = False) -> None:
 
 
 def _version(dist_info: Path) -> str:
-    metadata = email.parser.HeaderParser().parsestr((dist_info / "METADATA").read_text(encoding="utf-8"))
-    return str(metadata["Version"])
+    path = dist_info / "METADATA"
+    version = email.parser.BytesHeaderParser().parsebytes(path.read_bytes())["Version"] if path.is_file() else None
+    if version is None:
+        message = "names no version" if path.exists() else "is missing"
+        raise ApplierError(MISMATCH, message, where=str(path), hint="install the distribution afresh")
+    return str(version)
 
 
 def record_hash(data: bytes) -> str:
@@ -135,9 +139,12 @@ def record_hash(data: bytes) -> str:
 
 
 def record_rows(record: bytes) -> dict[str, tuple[str, str]]:
-    """path → (hash, size) as written in a RECORD file."""
-    rows = csv.reader(io.StringIO(record.decode("utf-8")))
-    return {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
+    """path → (hash, size) as written in a RECORD file. Errors: ApplierError(4) when it cannot be read as one."""
+    try:
+        rows = csv.reader(io.StringIO(record.decode("utf-8", "surrogateescape")))
+        return {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
+    except csv.Error as error:
+        raise ApplierError(MISMATCH, f"RECORD is damaged: {error}", hint="install the distribution afresh") from None
 
 
 def record_row(record: bytes, path: str, data: bytes) -> str:
@@ -158,7 +165,8 @@ def replace_rows(record: bytes, rows: Mapping[str, str | None]) -> tuple[bytes, 
     before: dict[str, str | None] = {}
     out: list[str] = []
     own = 0
-    for line in io.StringIO(record.decode("utf-8"), newline=""):
+    # Surrogates keep what is not UTF-8.
+    for line in io.StringIO(record.decode("utf-8", "surrogateescape"), newline=""):
         path = next(csv.reader([line]))[0] if line.startswith('"') else line.partition(",")[0]
         if path in left:
             before[path] = line
@@ -169,4 +177,4 @@ def replace_rows(record: bytes, rows: Mapping[str, str | None]) -> tuple[bytes, 
         out.append(line)
     added = {path: row for path, row in sorted(left.items()) if row is not None}
     out[own:own] = added.values()
-    return "".join(out).encode("utf-8"), before | dict.fromkeys(added)
+    return "".join(out).encode("utf-8", "surrogateescape"), before | dict.fromkeys(added)

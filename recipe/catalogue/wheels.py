@@ -5,13 +5,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from recipe.applier.manifest import Manifest
 from recipe.applier.patchset import public
@@ -20,11 +21,14 @@ from recipe.catalogue import releases
 from recipe.config import paths
 from recipe.errors import HallmarkError, Unreachable
 
+# What reading an archive raises whose bytes are not what they were.
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
 
 class Wheel:
     """The files of one wheel as `Sources` of a plan; `version` without a local part.
 
-    Errors: HallmarkError when the file is no wheel.
+    Errors: HallmarkError when the file is no wheel, and while reading when it is damaged.
     """
 
     manifest: Manifest | None = None
@@ -38,15 +42,28 @@ class Wheel:
             self._rows = record_rows(self._archive.read(info))
         except FileNotFoundError:
             raise HallmarkError("there is no such file", where=str(path), hint="name a .whl file") from None
-        except (OSError, zipfile.BadZipFile, StopIteration):
+        except StopIteration:
             raise HallmarkError("is not a wheel", where=str(path), hint="name a .whl file") from None
+        except (OSError, *_DAMAGED):
+            hint = "name a .whl file, or fetch it again when it is one"
+            raise HallmarkError("is not a wheel, or not all of one", where=str(path), hint=hint) from None
         if "vllm/__init__.py" not in self._names:
             raise HallmarkError("is not a wheel of vLLM", where=str(path), hint="name the wheel of a vLLM release")
         self.dist_info = info.partition("/")[0]
         self.distribution, _, self.version = self.dist_info.removesuffix(".dist-info").partition("-")
+        try:
+            Version(self.version)
+        except InvalidVersion:
+            message = f"is of no release: {self.version!r} in {self.dist_info} is not a version"
+            raise HallmarkError(message, where=str(path), hint="name the wheel of a vLLM release") from None
 
     def read(self, file: str) -> bytes | None:
-        return self._archive.read(file) if file in self._names else None
+        try:
+            return self._archive.read(file) if file in self._names else None
+        except (OSError, *_DAMAGED):
+            raise HallmarkError(
+                f"{file} in it is damaged", where=str(self.path), hint="fetch the wheel again"
+            ) from None
 
     def files(self) -> Iterable[str]:
         return self._rows

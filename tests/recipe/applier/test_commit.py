@@ -253,6 +253,7 @@ RECORDS = {
     "no row of its own": b"vllm/a.py,sha256=x,1\nvllm/b.py,sha256=y,2\n",
     "quoted, commas, other hash": b'"vllm/a.py","md5=x",\n"vllm/a,b.py",sha512=y,2\nvllm-1.dist-info/RECORD,,\n',
     "odd characters": "vllm/\u2028\x85é.py,sha256=x,1\nvllm/a.py,,\nvllm-1.dist-info/RECORD,,\n".encode(),
+    "not UTF-8": b"vllm/caf\xe9.py,sha256=x,1\nvllm/a.py,,\nvllm-1.dist-info/RECORD,,\n",
     "empty": b"",
 }
 
@@ -266,6 +267,38 @@ def test_rows_of_record_lead_back_to_the_very_bytes(record: bytes) -> None:
     assert replace_rows(after, back)[0] == record
     assert {path: record_rows(after)[path] for path in rows} == {path: record_rows(after)["vllm/a.py"] for path in rows}
     assert replace_rows(record, {"vllm/gone.py": None}) == (record, {})
+
+
+def test_a_record_that_cannot_be_read_is_a_mismatch(
+    root: Path, patches: Patches, applied: Apply, snapshot: Take
+) -> None:
+    applied(root, patches(a=[EDIT]))
+    record = root / INFO / "RECORD"
+    record.write_bytes(b'"' + record.read_bytes() + b"x" * 200_000)
+    before = snapshot(root)
+    with pytest.raises(ApplierError, match="RECORD is damaged: field larger than field limit") as error:
+        commit.verify(Tree(root))
+    assert (error.value.exit, snapshot(root)) == (4, before)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"), [(None, "is missing"), (b"", "names no version"), (b"Author: caf\xe9\n", "names no version")]
+)
+def test_a_distribution_that_does_not_tell_its_version_is_a_mismatch(
+    metadata: bytes | None, words: str, root: Path
+) -> None:
+    path = root / INFO / "METADATA"
+    path.unlink()
+    if metadata is not None:
+        path.write_bytes(metadata)
+    with pytest.raises(ApplierError, match=words) as error:
+        Tree(root)
+    assert (error.value.exit, error.value.where) == (4, str(path))
+
+
+def test_metadata_need_not_be_utf_8(root: Path) -> None:
+    (root / INFO / "METADATA").write_bytes(b"Name: vllm\nVersion: 0.33.0\nAuthor: caf\xe9\n")
+    assert Tree(root).version == "0.33.0"
 
 
 def test_a_file_that_was_changed_by_hand_is_patched_and_comes_back_as_it_was(
