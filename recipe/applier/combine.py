@@ -11,7 +11,7 @@ from .manifest import Undo
 from .ops import Edit, Operation, Splice, operation
 from .ops.overlay import Overlay
 from .reparse import reparse
-from .source import Source, quiet
+from .source import Source, quiet, shallow
 from .states import PENDING, EditPlan
 
 
@@ -105,9 +105,10 @@ def blame(file: str, pristine: bytes | None, items: list[Item], drift: Drift) ->
     for item in pending if len(items) > 1 else []:
         try:
             # A source of its own, as checking changes the tree.
-            source, again = Source(file, pristine or b""), operation(item.spec)
-            edit = again.edit(source) if item.edit is not None else None
-            combine(file, pristine, source, [Item(item.patch, item.spec, item.plan, again, edit)])
+            with shallow(file):
+                source, again = Source(file, pristine or b""), operation(item.spec)
+                edit = again.edit(source) if item.edit is not None else None
+                combine(file, pristine, source, [Item(item.patch, item.spec, item.plan, again, edit)])
         except Drift as own:
             item.drift(own)
     if all(item.plan.state == PENDING for item in pending):

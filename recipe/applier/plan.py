@@ -15,7 +15,7 @@ from .manifest import FileRecord, Undo, sha256
 from .ops import operation
 from .ops.overlay import Overlay
 from .patchset import PatchSet, public
-from .source import MODULE, Source
+from .source import MODULE, Source, shallow
 from .states import ALREADY_UNKNOWN, APPLIED, NOT_APPLICABLE, PENDING, UPSTREAMED, Change, EditPlan, PatchPlan, Plan
 from .tree import Sources, check_patchable
 
@@ -114,7 +114,8 @@ def _plan_file(
     source: Source | None = None
     for item in items:
         try:
-            item.operation = operation(item.spec)
+            with shallow(file):
+                item.operation = operation(item.spec)
             if isinstance(item.operation, Overlay):
                 _decide_overlay(item, pristine, upstream)
                 continue
@@ -122,7 +123,8 @@ def _plan_file(
                 _absent(item, sources)
                 continue
             source = source or Source(file, pristine)
-            _decide(item, source, upstream)
+            with shallow(file):
+                _decide(item, source, upstream)
         except Drift as drift:
             item.drift(drift)
     after: bytes | None = pristine
@@ -130,7 +132,8 @@ def _plan_file(
     wanted = [item for item in items if item.plan.state == PENDING]
     if wanted:
         try:
-            after, undo = combine(file, pristine, source, wanted)
+            with shallow(file):
+                after, undo = combine(file, pristine, source, wanted)
         except Drift as drift:
             blame(file, pristine, wanted, drift)
     if not _drifts(items):

@@ -205,6 +205,15 @@ def quiet() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def shallow(path: str) -> Iterator[None]:
+    """Errors: Drift(syntax) for code whose tree is too deep for this Python, as no code of a person is."""
+    try:
+        yield
+    except (RecursionError, MemoryError):
+        raise Drift("syntax", f"{path} or code for it is nested too deeply to be read") from None
+
+
 def _newline(path: str, data: bytes) -> bytes:
     if b"\r" not in data:
         return b"\n"

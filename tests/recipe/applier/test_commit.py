@@ -529,6 +529,27 @@ def test_drifts_of_several_files_are_all_told_each_with_its_candidate(root: Path
     assert found.changes == []
 
 
+DEEP = "VALUE = " + "-" * 100_000 + "1\n"
+LONG = "VALUE = " + "1 + " * 100_000 + "1\n"
+
+
+@pytest.mark.parametrize("code", [DEEP, LONG], ids=["deep", "long"])
+@pytest.mark.parametrize("where", ["file", "patch", "overlay"])
+def test_code_that_is_nested_too_deeply_for_this_python_is_a_drift(
+    where: str, code: str, root: Path, patches: Patches
+) -> None:
+    edit: dict[str, Any] = {"file": "vllm/a.py", "op": "insert", "after": "VALUE = 1", "add": "OTHER = 1\n"}
+    if where == "file":
+        (root / "vllm/a.py").write_bytes(A + code.encode())
+    elif where == "patch":
+        edit["add"] = code
+    else:
+        edit = {**OVERLAY, "content": code}
+    (planned,) = plan(Tree(root), patches(a=[edit])).patches[0].edits
+    assert planned.state == "drift:syntax"
+    assert "is nested too deeply to be read" in str(planned.message)
+
+
 def test_sources_of_another_version_are_refused(root: Path, patches: Patches) -> None:
     document = {**patches(a=[EDIT]).document, "vllm": "0.32.0"}
     with pytest.raises(ApplierError, match=r"the sources are vLLM 0\.33\.0, the patch set is for 0\.32\.0") as refused:
