@@ -14,6 +14,9 @@ from .plan import plan
 from .states import refusal
 from .tree import Tree
 
+# What a shell calls the end by Ctrl-C.
+_INTERRUPTED = 130
+
 
 class _Parser(argparse.ArgumentParser):
     """Its mistakes have the status of every other mistake in the use of the command."""
@@ -35,6 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _run(options.command, Tree(options.target.resolve()), options.patchset, options.locked)
     except ApplierError as error:
         return _fail(error)
+    except KeyboardInterrupt:
+        # What writing had begun is finished or cleared away by now.
+        print("applier: interrupted", file=sys.stderr)
+        return _INTERRUPTED
     except OSError as error:
         # Writing tells its own errors, so this was while reading: nothing has changed.
         return _fail(ApplierError(NOT_DONE, f"cannot read: {error.strerror or error}", where=error.filename))

@@ -64,11 +64,21 @@ def loads(data: bytes, where: str) -> PatchSet:
         document: dict[str, Any] = json.loads(data)
         if document["schema"] != SCHEMA:
             raise ApplierError(USAGE, f"patch set schema {document['schema']!r} is not {SCHEMA}", where=where)
-        if missing := {"vllm", "patches", "baseline"} - set(document):
-            raise KeyError(*sorted(missing))
+        _complete(document, {"vllm": str, "patches": list, "baseline": dict})
+        for patch in document["patches"]:
+            _complete(patch, {"id": str, "class": str, "required": bool, "independent": bool, "edits": list})
+            for edit in patch["edits"]:
+                _complete(edit, {"op": str, "file": str, "applies": bool})
         return PatchSet(document)
     except (ValueError, KeyError, TypeError) as error:
         raise ApplierError(USAGE, f"not a compiled patch set ({error!r})", where=where) from None
+
+
+def _complete(document: Any, keys: dict[str, type]) -> None:
+    """Errors: TypeError when it is no mapping with these keys and types of values."""
+    for key, kind in keys.items():
+        if not isinstance(document, dict) or not isinstance(document.get(key), kind):
+            raise TypeError(f"{key} is not a {kind.__name__}")
 
 
 def public(version: str) -> str:

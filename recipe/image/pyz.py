@@ -10,6 +10,17 @@ from recipe.image import inside
 
 NAME = "applier.pyz"
 CHECKS = "checks.pyz"
+# Old Pythons must understand the line that refuses them.
+_MAIN = """\
+import sys
+
+if sys.version_info < (3, 10):
+    sys.exit("{name}: this is Python %d.%d - run it with Python 3.10 or newer" % sys.version_info[:2])
+
+from {name}.{module} import main
+
+raise SystemExit(main())
+"""
 # The oldest time that a zip file can hold: the same sources give the same bytes, whenever they are packed.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -27,7 +38,7 @@ def pack_checks() -> bytes:
 def _pack(package: ModuleType, name: str, module: str) -> bytes:
     root = Path(str(package.__file__)).parent
     files = {f"{name}/{path.relative_to(root).as_posix()}": path.read_bytes() for path in root.rglob("*.py")}
-    files["__main__.py"] = f"from {name}.{module} import main\n\nraise SystemExit(main())\n".encode()
+    files["__main__.py"] = _MAIN.format(name=name, module=module).encode()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for file, data in sorted(files.items()):

@@ -29,4 +29,7 @@ def operation(spec: dict[str, Any]) -> Operation:
     if name not in OPERATIONS:
         known = ", ".join(OPERATIONS)
         raise ApplierError(USAGE, f"unknown operation {name!r}", hint=f"one of {known}")
-    return OPERATIONS[name](spec)
+    try:
+        return OPERATIONS[name](spec)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ApplierError(USAGE, f"the edit {name} is not complete: {error!r}", where=spec["file"]) from None

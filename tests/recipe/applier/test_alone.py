@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from recipe.applier import commit
+from recipe.applier import cli, commit
 from recipe.applier.patchset import PatchSet
 from recipe.applier.tree import Tree
 from recipe.applier.walk import fingerprint
@@ -135,7 +135,22 @@ def test_what_a_user_can_cause_is_one_line_and_a_status(
     other.write_text('{"schema": 7}', encoding="utf-8")
     unknown = tmp_path / "unknown.json"
     unknown.write_bytes(patches(a=[{"file": "vllm/a.py", "op": "guess"}]).canonical())
-    told = {
+    kinds: dict[tuple[object, ...], tuple[int, str]] = {}
+    for text in (
+        "null",
+        "[]",
+        '{"schema": 1, "vllm": "0.33.0", "baseline": {}, "patches": 3}',
+        '{"schema": 1, "vllm": "0.33.0", "baseline": {}, "patches": [{}]}',
+        patches(a=[{"op": "insert"}]).canonical().decode(),
+    ):
+        file = tmp_path / f"kind-{len(kinds)}.json"
+        file.write_text(text, encoding="utf-8")
+        kinds["apply", "--target", root, "--patchset", file] = (1, "not a compiled patch set")
+    lacking = tmp_path / "lacking.json"
+    lacking.write_bytes(patches(a=[{"file": "vllm/a.py", "op": "insert", "before": "x"}]).canonical())
+    told: dict[tuple[object, ...], tuple[int, str]] = {
+        **kinds,
+        ("apply", "--target", root, "--patchset", lacking): (1, "the edit insert is not complete: KeyError('add')"),
         ("apply", "--target", root): (1, "apply needs --patchset FILE"),
         ("apply", "--target", root, "--patchset", tmp_path / "none"): (1, "there is no such file"),
         ("apply", "--target", root, "--patchset", broken): (1, "not a compiled patch set"),
@@ -152,6 +167,24 @@ def test_what_a_user_can_cause_is_one_line_and_a_status(
     assert len(run(sys.executable, "apply", "--target", root, "--patchset", drifting).stderr.splitlines()) == 2
     with commit.locked(Tree(root)):
         assert run(sys.executable, "apply", "--target", root, "--patchset", good).returncode == 6
+
+
+def test_an_interrupt_is_one_line_and_the_status_that_a_shell_knows(
+    site: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(tree: Tree) -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commit, "verify", interrupted)
+    assert cli.main(["verify", "--target", str(site({"vllm/a.py": SOURCE}))]) == 130
+    assert capsys.readouterr().err == "applier: interrupted\n"
+
+
+def test_a_python_that_is_too_old_is_told_which_one_to_take(archive: Path) -> None:
+    code = f"import runpy, sys; sys.version_info = (3, 9, 18); runpy.run_path({str(archive)!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
+    expected = "applier: this is Python 3.9 - run it with Python 3.10 or newer\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
 
 
 def test_of_several_appliers_at_once_each_is_done_or_told_that_the_tree_is_busy(
