@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import keyword
 import textwrap
 import tokenize
 
@@ -44,6 +45,13 @@ def try_expression(text: str) -> ast.expr | None:
             return ast.parse(f"({text.strip()}\n)", mode="eval").body
     except (SyntaxError, ValueError):
         return None
+
+
+def argument(text: str) -> str:
+    """The name of a parameter or keyword argument. Errors: Drift(syntax) when it cannot be one."""
+    if not text.isidentifier() or keyword.iskeyword(text):
+        raise Drift("syntax", f"{text!r} cannot be the name of an argument")
+    return text
 
 
 def header(text: str) -> tuple[ast.stmt, bool]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from recipe.applier.errors import Drift
+from recipe.applier.ops import operation
 from recipe.applier.patchset import SCHEMA, PatchSet
 from recipe.catalogue import model
 from recipe.catalogue.known import attach
@@ -84,7 +86,8 @@ def compile_profile(profile: Loaded[Profile], vllm: str | None = None) -> PatchS
 def compile_patches(chosen: list[tuple[Patch, bool]], version: str, ranges_of: str | None = None) -> PatchSet:
     """Compile (patch, required) pairs for `version`; the edits that apply are those of `ranges_of`, if it is given.
 
-    Errors: HallmarkError for a snippet or overlay that is not there, or a version that is none.
+    Errors: HallmarkError for a snippet or overlay that is not there, or a version that is none; ConfigError for code
+    in a patch file that is none.
     """
     compiled = [_compile(patch, required, ranges_of or version) for patch, required in chosen]
     files = sorted({edit["file"] for patch in compiled for edit in patch["edits"]})  # type: ignore[attr-defined]
@@ -151,6 +154,7 @@ def _chosen(profile: Loaded[Profile]) -> list[tuple[Patch, bool]]:
 def _compile(patch: Patch, required: bool, version: str) -> dict[str, object]:
     value = patch.value
     edits = []
+    problems = []
     for index, edit in enumerate(value.edits):
         spec = edit.model_dump(by_alias=True, exclude_none=True)
         spec["applies"] = applies(spec.pop("when"), version)
@@ -159,7 +163,13 @@ def _compile(patch: Patch, required: bool, version: str) -> dict[str, object]:
             spec["add"] = _text(patch.document.path.parent / "snippets", name, where, "snippet")
         if name := spec.pop("source", None):
             spec["content"] = _text(_overlays(patch.document.path, name), name, where, "source")
+        try:
+            operation(spec)
+        except Drift as drift:
+            problems.append(Problem(f"edits[{index}]: {drift.message}", where))
         edits.append(spec)
+    if problems:
+        raise ConfigError(problems)
     return {
         "id": value.id,
         "title": value.title,

@@ -52,7 +52,14 @@ Imported = Annotated[
     str, AfterValidator(matching(r"[^\W\d]\w*( as [^\W\d]\w*)?", "a name to import", "write NAME or NAME as OTHER"))
 ]
 
-
+Scope = Annotated[
+    str,
+    AfterValidator(
+        matching(
+            r"<module>|[^\W\d]\w*(\.[^\W\d]\w*)*", "the name of a definition", "write it as function or Class.method"
+        )
+    ),
+]
 Fingerprint = Annotated[
     str, AfterValidator(matching("[0-9a-f]{64}", "a fingerprint", "`hallmark plan` tells the one that is there"))
 ]
@@ -77,7 +84,7 @@ class _Scoped(_Edit):
     """An edit of one definition. `def` says which of several of one name; `context` holds the fingerprints of the
     definition as it was when somebody looked at it."""
 
-    in_: str = "<module>"
+    in_: Scope = "<module>"
     def_: Which | None = None
     context: list[Fingerprint] | None = None
 
@@ -115,7 +122,7 @@ class ParameterDetails(_Model):
 
 class Parameter(_Scoped):
     op: Literal["parameter"]
-    in_: str
+    in_: Scope
     add: dict[str, ParameterDetails] = Field(min_length=1, max_length=1)
 
 

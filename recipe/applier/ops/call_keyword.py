@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from ..errors import Candidate, Drift
-from ..snippet import expression
+from ..snippet import argument, expression
 from ..source import Source
 from ..walk import own_nodes, same
 from .base import Edit, Operation, add_element, first_element
@@ -20,8 +20,8 @@ class CallKeyword(Operation):
         super().__init__(spec)
         self.callee = expression(spec["call"])
         # Sorted, because the canonical form of a patch set does not keep the order in which they were written.
-        self.add = {name: expression(text) for name, text in sorted(spec["add"].items())}
-        self.condition = {name: expression(text) for name, text in spec.get("where", {}).items()}
+        self.add = {argument(name): expression(text) for name, text in sorted(spec["add"].items())}
+        self.condition = {argument(name): expression(text) for name, text in spec.get("where", {}).items()}
 
     def sought(self) -> str:
         condition = "".join(f", {name}={text}" for name, text in self.spec.get("where", {}).items())

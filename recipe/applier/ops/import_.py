@@ -22,6 +22,7 @@ class Import(Operation):
         add = spec["add"]
         self.module: str = add.get("from") or add["import"]
         self.names: list[str] = add.get("names", [])
+        statements(self._text(self.names))
 
     def sought(self) -> str:
         return "the imports at the top of the module"
@@ -31,7 +32,7 @@ class Import(Operation):
 
     def edit(self, source: Source) -> Edit:
         missing = self._missing(source)
-        text = f"from {self.module} import {', '.join(missing)}" if self.names else f"import {self.module}"
+        text = self._text(missing)
         body = source.tree.body
         index = None
         for number, statement in enumerate(body):
@@ -50,6 +51,9 @@ class Import(Operation):
             put_beside(body, anchor, statements(text), after=True)
 
         return Edit([Splice(end, end, code)], mutate)
+
+    def _text(self, names: list[str]) -> str:
+        return f"from {self.module} import {', '.join(names)}" if self.names else f"import {self.module}"
 
     def _missing(self, source: Source) -> list[str]:
         bound = dict(_bindings(source))

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from ..errors import Drift
-from ..snippet import layout, statements
+from ..snippet import header, layout, statements
 from ..source import Source
 from ..walk import bodies, same
 from .base import Edit, Operation, Splice, put_beside
@@ -21,6 +21,7 @@ class Insert(Operation):
         super().__init__(spec)
         self.after = "after" in spec
         self.anchor: str = spec["after"] if self.after else spec["before"]
+        header(self.anchor)
         self.code: str = spec["add"]
         self.added = statements(self.code)
 

@@ -8,7 +8,7 @@ import tokenize
 from typing import Any
 
 from ..errors import Drift
-from ..snippet import expression
+from ..snippet import argument, expression
 from ..source import Source
 from ..walk import FUNCTIONS, same
 from .base import Edit, Operation, Splice, add_element, first_element
@@ -22,6 +22,7 @@ class Parameter(Operation):
         if len(spec["add"]) != 1:
             raise Drift("syntax", "a parameter edit adds exactly one parameter")
         ((self.name, details),) = spec["add"].items()
+        argument(self.name)
         self.default = expression(details["default"])
         self.annotation = expression(details["annotation"]) if details.get("annotation") else None
         annotated = f": {details['annotation'].strip()} = " if self.annotation else "="

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from ..errors import Drift
-from ..snippet import layout, statements, try_expression
+from ..snippet import header, layout, statements, try_expression
 from ..source import Source
 from ..walk import FUNCTIONS, bodies, own_nodes, same
 from .base import Edit, Operation, Splice, index_of
@@ -22,6 +22,9 @@ class Replace(Operation):
         self.new: str = spec["new"]
         old, new = try_expression(self.old), try_expression(self.new)
         self.expressions = (old, new) if old is not None and new is not None else None
+        if self.expressions is None:
+            header(self.old)
+            statements(self.new)
 
     def sought(self) -> str:
         return f"{self.old.strip()!r} in {self.where}"

@@ -1,12 +1,14 @@
 """Every file of tests/cases/patch: what an edit makes of a file, or why it is refused.
 
 A case has `before` (with `bytes: [crlf, bom]` for what YAML does not show) and either `edits` of one patch or
-`patches`; then `after`, or `drift` with kind, a part of the message and the nearest candidate, or `states`.
+`patches`; then `after`, or `drift` with kind, a part of the message and the nearest candidate, or `states`, or `wrong`:
+what is said of a patch whose own code is none.
 `released` are the states where a release that has `after` is not simply upstreamed.
 """
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from recipe.applier.plan import plan
 from recipe.applier.states import EditPlan, Plan, refusal
 from recipe.applier.tree import Tree
 from recipe.catalogue import compile as catalogue
+from recipe.errors import ConfigError
 
 CASES = Path(__file__).resolve().parents[2] / "cases" / "patch"
 FILE = "vllm/module.py"
@@ -35,7 +38,7 @@ class Case:
         self.data: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
         known = {
             *("says", "file", "bytes", "before", "before-base64", "edits", "patches", "pristine", "independent"),
-            *("class", "after", "drift", "states", "refused", "released"),
+            *("class", "after", "drift", "states", "refused", "released", "wrong"),
         }
         assert set(self.data) <= known
         self.file: str = self.data.get("file", FILE)
@@ -99,6 +102,10 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 def test_a_case_comes_out_as_it_says(case: Case, site: Callable[..., Path]) -> None:
     root = site({} if case.before is None else {case.file: case.before})
     released = case.before if case.data.get("pristine", True) else None
+    if "wrong" in case.data:
+        with pytest.raises(ConfigError, match=re.escape(case.data["wrong"])):
+            case.patchset(released)
+        return
     planned = plan(Tree(root), case.patchset(released))
     expected = case.data.get("drift", [])
     found = [

@@ -100,14 +100,40 @@ def test_snippets_and_overlays_are_inlined_to_the_byte(patches: Path, tmp_path: 
     edits += "  - {op: overlay, file: vllm/new.py, when: <1, source: ./new.py}\n"
     (patches / "one.yaml").write_text(PATCH.format(id="one") + edits, encoding="utf-8")
     (patches / "snippets" / "code.py").write_bytes("a = 'ä'\n".encode())
-    (patches / "new.py").write_bytes(b"\xef\xbb\xbfb = 1\r\n")
+    (patches / "new.py").write_bytes(b"b = '\xc3\xa4'\r\n")
     (patch,) = catalogue.compile_profile(profile(tmp_path, "required: [one]")).patches
     assert patch["edits"][0]["add"] == "a = 'ä'\n"
-    assert patch["edits"][1]["content"].encode() == b"\xef\xbb\xbfb = 1\r\n"
+    assert patch["edits"][1]["content"].encode() == b"b = '\xc3\xa4'\r\n"
     assert not {"snippet", "source"} & {key for edit in patch["edits"] for key in edit}
     (patches / "new.py").unlink()
     with pytest.raises(HallmarkError, match=r"one\.yaml:9: source: there is no file .*new\.py"):
         catalogue.compile_profile(profile(tmp_path, "required: [one]"))
+
+
+def test_code_of_a_patch_that_is_none_is_told_with_every_line(patches: Path, tmp_path: Path) -> None:
+    edits = [
+        "op: insert, before: a(, add: b()",
+        "op: insert, before: 'a(); b()', add: c()",
+        "op: insert, before: a(), add: b(",
+        "op: replace, old: a(, new: b()",
+        "op: replace, old: a(), new: 'if b:'",
+        "op: call-keyword, call: f(, add: {k: '1'}",
+        "op: call-keyword, call: f, add: {k: '1, z=2'}",
+        "op: call-keyword, call: f, add: {class: '1'}",
+        "op: call-keyword, call: f, where: {'0': a}, add: {k: '1'}",
+        "op: parameter, in: f, add: {1x: {default: '1'}}",
+        "op: parameter, in: f, add: {x: {default: 1 +}}",
+        "op: member, of: X, add: '*y'",
+        "op: import, add: {import: a..b}",
+        "op: import, add: {from: a, names: [class]}",
+    ]
+    lines = [f"  - {{file: vllm/a.py, when: '>=0.33.0', {edit}}}\n" for edit in edits]
+    (patches / "one.yaml").write_text(PATCH.format(id="one") + "".join(lines), encoding="utf-8")
+    with pytest.raises(ConfigError) as refused:
+        catalogue.compile_profile(profile(tmp_path, "required: [one]"))
+    told = [str(problem).rpartition("/")[2] for problem in refused.value.problems]
+    assert [line.partition(": ")[0] for line in told] == [f"one.yaml:{number}" for number in range(8, 8 + len(edits))]
+    assert all(f" edits[{index}]: " in line for index, line in enumerate(told))
 
 
 def test_a_patch_brings_no_file_from_outside_of_its_folders(patches: Path, tmp_path: Path) -> None:
