@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from .errors import Drift
-from .names import Names, around
+from .names import Names, around, local
 from .ops.base import Edit
 from .source import MODULE, Source
-from .walk import same
+from .walk import FUNCTIONS, own_nodes, same
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
@@ -114,6 +114,35 @@ class Unbound:
             if missing:
                 found.append((edit, sorted(missing)))
         return found
+
+
+class Captured:
+    """Finds names that a function reads from outside and that the edits would make its own, so that its other code
+    would read something else, or nothing. Made before `only_intended`, asked after it."""
+
+    def __init__(self, scopes: Iterable[Any], data: bytes) -> None:
+        self.functions = {id(scope): scope for scope in scopes if isinstance(scope, FUNCTIONS)}
+        self.own = {key: local(scope, walrus=b":=" in data) for key, scope in self.functions.items()}
+        self.read = {key: _loads(scope) for key, scope in self.functions.items()}
+
+    def find(self, data: bytes) -> list[tuple[Any, list[str]]]:
+        """The functions that have such names, with the names; `data` is the new file."""
+        found = []
+        for key, scope in self.functions.items():
+            taken = local(scope, walrus=b":=" in data) - self.own[key]
+            left = _loads(scope) if taken else {}
+            # What comprehensions and lambdas bind for themselves stays theirs.
+            inner = around(node for node, _ in own_nodes(scope)) if taken else set()
+            names = {name for node, name in self.read[key].items() if node in left} & taken - inner
+            if names:
+                found.append((scope, sorted(names)))
+        return found
+
+
+def _loads(scope: Any) -> dict[int, str]:
+    """The names that a scope itself reads, by the identity of the node."""
+    nodes = (node for node, _ in own_nodes(scope))
+    return {id(node): node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
 def _enclosing(source: Source, scope: Any, at: int) -> list[ast.AST]:

@@ -71,7 +71,15 @@ def combine(
             with quiet():
                 new = Source(file, after, reparse(source, new, splices))
         names_of = check.Unbound(source, edits)
+        scopes = {id(item): item.operation.scope(source) for item in items if item.operation and _structural(item)}
+        captured = check.Captured(scopes.values(), pristine)
         check.only_intended(source, new, edits)
+        for scope, names in captured.find(after):
+            for item in items:
+                if scopes.get(id(item)) is scope and _brings(item, names):
+                    reads = f"{item.plan.where} reads {', '.join(names)} from outside"
+                    message = f"{reads}; the edit hides it and needs another name"
+                    item.drift(Drift("conflict", message, source.candidate(scope, item.plan.where)))
         for edit, names in names_of.find(new):
             item = next(item for item in items if item.edit is edit)
             place = source.candidate_at(source.line_of(edit.splices[0].start), item.plan.where)
@@ -82,6 +90,15 @@ def combine(
         if not _holds(item, new) and not (len(items) > 1 and _holds(item, Source(file, _splice(pristine, [item])[0]))):
             raise Drift("partial", f"after the edit its own condition does not hold: {_sought(item)}")
     return after, undo
+
+
+def _structural(item: Item) -> bool:
+    return item.edit is not None and item.edit.mutate is not None
+
+
+def _brings(item: Item, names: list[str]) -> bool:
+    text = b" ".join(splice.text for splice in item.edit.splices) if item.edit else b""
+    return any(name.encode() in text for name in names)
 
 
 def _holds(item: Item, source: Source) -> bool:

@@ -73,6 +73,15 @@ def around(enclosing: Iterable[ast.AST]) -> set[str]:
     return found
 
 
+def local(function: Any, *, walrus: bool) -> set[str]:
+    """The names that are a function's own wherever they stand in it. `walrus`: it may have a `:=`."""
+    found = set(_parameters(function.args))
+    for checking in (False, True):
+        found.update(_bound(function.body, walrus, checking=checking))
+    declared = (node for node in _statements(function.body) if isinstance(node, (ast.Global, ast.Nonlocal)))
+    return found.difference(*(node.names for node in declared))
+
+
 def _read(roots: list[ast.AST]) -> set[str]:
     nodes = (node for root in roots for node in ast.walk(root))
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)} - _BUILTINS
