@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from recipe.applier.manifest import sha256
-from recipe.errors import Mismatch
+from recipe.errors import Busy, HallmarkError, Mismatch, Refused
 
 _SCHEMA = """
 create table if not exists blob (digest text primary key, data blob not null);
@@ -22,7 +22,10 @@ _PATIENCE_S = 120.0
 
 
 class Store:
-    """Files by the sha256 of their wheel and their path. Every use opens the database for itself."""
+    """Files by the sha256 of their wheel and their path. Every use opens the database for itself.
+
+    Errors: Mismatch when it is damaged, Refused when it cannot be written, Busy when another command holds it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -66,5 +69,16 @@ class Store:
                 database.executescript(_SCHEMA)
                 yield database
         except sqlite3.DatabaseError as error:
-            hint = "delete this file, then repeat"
-            raise Mismatch(f"the cache of sources cannot be used: {error}", where=str(self.path), hint=hint) from None
+            raise _told(error, self.path) from None
+
+
+def _told(error: sqlite3.DatabaseError, path: Path) -> HallmarkError:
+    """Only of a damaged database it helps to delete it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    where, message = str(path), f"the cache of sources cannot be used: {error}"
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        hint = "make room or give the right to write, or name another folder with HALLMARK_CACHE"
+        return Refused(message, where=where, hint=hint)
+    if code == sqlite3.SQLITE_BUSY:
+        return Busy(message, where=where, hint="try again when the other command is done")
+    return Mismatch(message, where=where, hint="delete this file, then repeat")

@@ -126,9 +126,11 @@ def fetch(folder: Path, version: str, distribution: str, digest: str | None = No
         command += [wanted] if digest is None else ["--require-hashes", "--requirement", pinned.name]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
-        told = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        lines = done.stderr.strip().splitlines()
+        # Of an error of pip's own the last line says what it was.
+        told = [line for line in lines if line.startswith("ERROR") and line != "ERROR: Exception:"] or lines[-1:]
         raise Unreachable(
-            f"pip cannot fetch {distribution} {version}: {told[-1] if told else done.stderr.strip()[-300:]}",
+            f"pip cannot fetch {distribution} {version}: {told[-1] if told else 'it says nothing'}",
             hint="check the version and pip's index, or name a file with --wheel",
         )
     found = cached(folder, version, distribution)

@@ -1,13 +1,16 @@
 """Sources of listed releases: fetched with pip from a folder, compared with the pin, kept without the wheel."""
 
 import random
+import sqlite3
+import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from packaging.version import Version
 
-from recipe.catalogue import released, releases
-from recipe.errors import ConfigError, HallmarkError, Mismatch, Unreachable
+from recipe.catalogue import released, releases, store
+from recipe.errors import Busy, ConfigError, HallmarkError, Mismatch, Refused, Unreachable
 from tests.recipe.catalogue.sources import make_wheel
 
 FILES = {"vllm/__init__.py": b"x = 1\n", "vllm/a.py": b"y = 2\n", "vllm/table.json": b"{}\n"}
@@ -87,6 +90,32 @@ def test_a_damaged_cache_of_sources_says_which_file_to_delete(index: Path, tmp_p
     (tmp_path / "cache/sources.sqlite").write_bytes(b"not a database at all, and longer than its head" * 99)
     with pytest.raises(Mismatch, match=r"sources\.sqlite: the cache of sources .* — delete this file, then repeat"):
         released.sources(release).read("vllm/a.py")
+
+
+def test_a_cache_that_cannot_be_written_is_not_to_be_deleted(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = make_wheel(index, FILES)
+    database = tmp_path / "cache/sources.sqlite"
+    database.mkdir(parents=True)
+    with pytest.raises(Refused, match=r"sources\.sqlite: .* unable to open .* — make room or give the right to write"):
+        released.sources(release)
+    database.rmdir()
+    released.sources(release)
+    monkeypatch.setattr(store, "_PATIENCE_S", 0.0)
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        with pytest.raises(Busy, match=r"sources\.sqlite: .* database is locked — try again"):
+            released.sources(release)
+
+
+def test_what_pip_itself_could_not_do_is_told(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = make_wheel(index, FILES)
+    said = "ERROR: Exception:\nTraceback (most recent call last):\nOSError: [Errno 28] No space left on device\n"
+    failed = subprocess.CompletedProcess([], 2, "", said)
+    monkeypatch.setattr(subprocess, "run", lambda *command, **options: failed)
+    with pytest.raises(Unreachable, match=r"pip cannot fetch vllm 9\.9\.0: OSError: .* No space left on device"):
+        released.sources(release)
 
 
 def test_the_shipped_list_has_every_release_once_and_the_new_behind_the_old() -> None:
