@@ -3,7 +3,6 @@
 Reads files, decides nothing about sources: snippets and overlays are inlined, `when` ranges become `applies`.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from recipe.applier.errors import Drift
 from recipe.applier.ops import operation
 from recipe.applier.patchset import SCHEMA, PatchSet
 from recipe.catalogue import model
-from recipe.catalogue.known import attach
+from recipe.catalogue.known import attach, recorded
 from recipe.config import paths, source
 from recipe.config.load import Loaded
 from recipe.config.models import Profile
@@ -35,12 +34,18 @@ class Patch:
 def series() -> list[str]:
     """Patch ids in the order in which they are planned.
 
-    Errors: ConfigError for an id without a file, a file without a line, or an id that is listed twice.
+    Errors: ConfigError for a list that cannot be read, an id without a file, a file without a line, or an id that is
+    listed twice.
     """
     path = PATCHES / "series"
     listed: list[str] = []
     problems = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, UnicodeDecodeError) as error:
+        message = "is missing" if isinstance(error, FileNotFoundError) else "is not UTF-8"
+        raise ConfigError([Problem(message, source.shown(path), "write the ids of the patches, one a line")]) from None
+    for number, line in enumerate(text.splitlines(), start=1):
         id = line.partition("#")[0].strip()
         if not id:
             continue
@@ -121,7 +126,7 @@ def baseline(version: str) -> dict[str, list[str]]:
     """sha256 of the files of every distribution of this release, as harvested from its wheels."""
     found: dict[str, list[str]] = {}
     for path in sorted((PATCHES / "baselines").glob(f"*-{version}.json")):
-        for file, digest in json.loads(path.read_text(encoding="utf-8")).items():
+        for file, digest in recorded(path).items():
             digests = found.setdefault(file, [])
             if digest not in digests:
                 digests.append(digest)

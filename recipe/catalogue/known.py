@@ -3,12 +3,15 @@
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from recipe.applier.patchset import PatchSet
 from recipe.catalogue.model import Edit, PatchFile
+from recipe.config.source import shown
+from recipe.errors import Mismatch
 
 
 def attach(patchset: PatchSet, patches: list[PatchFile], folder: Path) -> PatchSet:
@@ -22,13 +25,23 @@ def attach(patchset: PatchSet, patches: list[PatchFile], folder: Path) -> PatchS
     return PatchSet(document)
 
 
+def recorded(path: Path) -> dict[str, Any]:
+    """What `relock` wrote into a file. Errors: Mismatch when it is something else, as after a merge by hand."""
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Mismatch("is not as relock writes it", where=shown(path), hint="delete it, then make relock")
+    return found
+
+
 def _locks(folder: Path) -> dict[str, dict[str, dict[str, list[str | None]]]]:
     """release → patch set → file → [sha256 before, sha256 after]."""
     path = folder / "patches.lock"
     if not path.is_file():
         return {}
-    read: dict[str, dict[str, dict[str, list[str | None]]]] = json.loads(path.read_text(encoding="utf-8"))
-    return read
+    return recorded(path)
 
 
 def _seen(edit: Edit, folder: Path) -> str | None:
@@ -44,6 +57,6 @@ def _seen(edit: Edit, folder: Path) -> str | None:
 @cache
 def _baselines(folder: Path) -> list[tuple[Version, frozenset[str]]]:
     return [
-        (Version(path.stem.rpartition("-")[2]), frozenset(json.loads(path.read_text(encoding="utf-8"))))
+        (Version(path.stem.rpartition("-")[2]), frozenset(recorded(path)))
         for path in sorted((folder / "baselines").glob("*.json"))
     ]

@@ -15,6 +15,7 @@ from recipe.applier.plan import plan
 from recipe.applier.tree import Sources
 from recipe.catalogue import compile as catalogue
 from recipe.catalogue import released, releases, target
+from recipe.catalogue.known import recorded
 from recipe.config.load import Loaded, list_profiles, load_hardware
 from recipe.config.models import Profile
 from recipe.errors import Refused
@@ -93,7 +94,7 @@ def path() -> Path:
 def stale(home: Path) -> list[str]:
     """What patches.lock lacks or has too much, told without the wheels."""
     file = path()
-    lock: Lock = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    lock: Lock = recorded(file) if file.is_file() else {}
     lines = []
     wanted: set[tuple[str, str]] = set()
     for profile, release, patchset in _sets(home):
@@ -139,8 +140,8 @@ def _text(document: object) -> str:
 
 def _put(path: Path, text: str | None, *, check: bool) -> bool:
     """Make the file hold `text`, or not be there for None; returns whether it did not."""
-    now = path.read_text(encoding="utf-8") if path.is_file() else None
-    if now == text:
+    now = path.read_bytes() if path.is_file() else None
+    if now == (None if text is None else text.encode()):
         return False
     if not check:
         if text is None:

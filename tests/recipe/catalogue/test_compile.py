@@ -6,6 +6,7 @@ the texts again; read the difference before you keep it.
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from recipe.catalogue import compile as catalogue
 from recipe.config.load import Loaded, load_profile
 from recipe.config.models import Profile
 from recipe.config.paths import CHECKOUT
-from recipe.errors import ConfigError, Exit, HallmarkError, Refused
+from recipe.errors import ConfigError, Exit, HallmarkError, Mismatch, Refused
 
 BROKEN = sorted((CHECKOUT / "tests/cases/patch/broken").glob("*.yaml"))
 PATCH = """\
@@ -177,6 +178,25 @@ def test_a_fork_takes_no_patches(patches: Path, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="takes no patches") as refused:
         catalogue.compile_profile(profile(tmp_path, "required: []", "{fork: mine}"))
     assert refused.value.exit == Exit.NOT_DONE
+
+
+def test_a_series_that_cannot_be_read_says_what_goes_into_it(patches: Path) -> None:
+    (patches / "series").write_bytes(b"caf\xe9\n")
+    with pytest.raises(ConfigError, match=r"series: is not UTF-8 — write the ids of the patches, one a line"):
+        catalogue.series()
+    (patches / "series").unlink()
+    with pytest.raises(ConfigError, match=r"series: is missing — write the ids of the patches, one a line"):
+        catalogue.series()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "<<<<<<< mine\n{}\n", "\x00"])
+@pytest.mark.parametrize("name", ["patches.lock", "baselines/vllm-0.32.0.json", "baselines/vllm-0.31.0.json"])
+def test_what_a_merge_left_of_a_lock_or_a_baseline_is_to_be_written_again(
+    name: str, text: str, patches: Path, tmp_path: Path
+) -> None:
+    (patches / name).write_text(text, encoding="utf-8")
+    with pytest.raises(Mismatch, match=f"{re.escape(name)}: is not as relock writes it — delete it, then make relock"):
+        catalogue.compile_profile(profile(tmp_path, "required: [one]"))
 
 
 def test_the_series_and_the_files_beside_it_must_agree(patches: Path) -> None:
