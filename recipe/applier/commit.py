@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import manifest
 from .errors import MISMATCH, NOT_DONE, ApplierError
 from .journal import Write, locked, orphaned, recover, unfinished, write
-from .manifest import RecordUndo, sha256
+from .manifest import RecordUndo, gone, sha256
 from .states import Plan
 from .tree import Tree, record_hash, record_row, record_rows, replace_rows
 
@@ -57,7 +57,7 @@ def unapply(tree: Tree) -> list[str]:
     for file, record in sorted(tree.manifest.files.items()):
         current = tree.read(file)
         if current is None:
-            raise ApplierError(MISMATCH, "the file was removed after it was patched", where=file)
+            raise gone(file)
         writes.append(Write(file, current, record.reverse(file, current), _mtime_ns(tree, file, False)))
     restored = [write.file for write in writes]
     for name, original in _original_records(tree, set(tree.manifest.records)).items():

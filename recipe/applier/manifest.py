@@ -125,7 +125,14 @@ def loads(data: bytes, where: str) -> Manifest:
             {name: RecordUndo(entry["sha256"], entry["rows"]) for name, entry in document["records"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ApplierError(MISMATCH, f"the manifest is damaged ({error!r})", where=where) from None
+        message = f"the manifest is damaged ({error!r})"
+        raise ApplierError(MISMATCH, message, where=where, hint="install the distribution afresh") from None
+
+
+def gone(file: str) -> ApplierError:
+    """Why a patched file that is not there any more leads nowhere."""
+    hint = "put back what was written, or install the distribution afresh"
+    return ApplierError(MISMATCH, "the file was removed after it was patched", where=file, hint=hint)
 
 
 def _text(data: bytes) -> str:

@@ -10,8 +10,8 @@ import difflib
 from pathlib import PurePosixPath
 
 from .combine import Item, blame, combine
-from .errors import MISMATCH, NOT_DONE, ApplierError, Candidate, Drift
-from .manifest import FileRecord, Undo, sha256
+from .errors import NOT_DONE, ApplierError, Candidate, Drift
+from .manifest import FileRecord, Undo, gone, sha256
 from .ops import operation
 from .ops.overlay import Overlay
 from .patchset import PatchSet, public
@@ -19,7 +19,10 @@ from .source import MODULE, Source, shallow
 from .states import ALREADY_UNKNOWN, APPLIED, NOT_APPLICABLE, PENDING, UPSTREAMED, Change, EditPlan, PatchPlan, Plan
 from .tree import Sources, check_patchable
 
-_UNKNOWN = "the change is there, but neither the release nor a manifest says where it came from"
+_UNKNOWN = (
+    "the change is there, but neither the release nor a manifest says where it came from; install the distribution "
+    "afresh, or take the patch out"
+)
 
 
 def plan(sources: Sources, patchset: PatchSet) -> Plan:
@@ -99,7 +102,7 @@ def _plan_file(
     if record is not None:
         try:
             if current is None:
-                raise ApplierError(MISMATCH, "the file was removed after it was patched", where=file)
+                raise gone(file)
             pristine = record.reverse(file, current)
         except ApplierError as error:
             if not items:

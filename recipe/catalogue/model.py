@@ -77,7 +77,7 @@ Which = Annotated[
 
 class _Edit(_Model):
     file: Annotated[str, AfterValidator(_patchable)]
-    when: Releases
+    when: Annotated[Releases, AfterValidator(matching(r".*\S.*", "a version range", 'write one like ">=0.25,<0.28"'))]
 
 
 class _Scoped(_Edit):

@@ -23,6 +23,7 @@ from recipe.applier.tree import Tree, record_row, record_rows, replace_rows
 INFO = "vllm-0.33.0.dist-info"
 A, B = b"VALUE = 1\n\ndef run():\n    return VALUE\n", b"VALUE = 2\n"
 EDIT = {"file": "vllm/a.py", "op": "replace", "in": "run", "old": "VALUE", "new": "9"}
+OTHER_SCHEMA = "undo it with the version of the applier that wrote it"
 FOREIGN = {"file": "other/b.py", "op": "replace", "old": "2", "new": "22"}
 OVERLAY = {"file": "vllm/new/c.py", "op": "overlay", "content": "VALUE = 3\n"}
 
@@ -459,6 +460,7 @@ def test_what_cannot_be_undone_is_left_as_it_is(
     with pytest.raises(ApplierError) as refused:
         undone(root)
     assert refused.value.exit == 4
+    assert "install the distribution afresh" in str(refused.value.hint)
     assert snapshot(root) == before
 
 
@@ -482,6 +484,7 @@ def test_a_damaged_manifest_is_a_mismatch(root: Path, patches: Patches, applied:
         with pytest.raises(ApplierError) as error:
             Tree(root)
         assert error.value.exit == 4
+        assert error.value.hint in ("install the distribution afresh", OTHER_SCHEMA)
 
 
 def test_a_patched_file_that_was_changed_is_a_conflict_of_its_edits(
