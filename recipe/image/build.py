@@ -59,12 +59,27 @@ def build(client: Client, planned: Build, on: Image, context: Path, say: Say, gu
     Errors: Refused when the tag names another image already; Mismatch when the image is not what was planned; what
     `guard` raises; in every case no tag has moved.
     """
+    made = _made(client, lambda identity: build_argv(planned, client, context, identity), planned, say)
+    _look_at(made, planned, on)
+    guard(made)
+    there = image(client, planned.tag)
+    if there is None:
+        engine.ask(client, "tag", made.config_digest, planned.tag)
+        return made
+    if not there.same_as(made):
+        hint = f"`docker image rm {planned.tag}` first, when nothing is to run that image again"
+        raise _taken(there, made, planned.tag, hint)
+    return there
+
+
+def _made(client: Client, argv: Callable[[Path], tuple[str, ...]], planned: Build, say: Say) -> Image:
+    """The image that a command line makes, which leaves the image's id in the file that `argv` is given."""
     # No folder of its own around it, so that the command can be repeated by hand as it is printed.
     handle, name = tempfile.mkstemp(prefix="hallmark-", suffix=".id")
     os.close(handle)
     identity = Path(name)
     try:
-        _run(client, build_argv(planned, client, context, identity), planned, say)
+        _run(client, argv(identity), planned, say)
         digest = identity.read_text().strip()
     finally:
         # Docker removes it itself when a build fails.
@@ -72,16 +87,7 @@ def build(client: Client, planned: Build, on: Image, context: Path, say: Say, gu
     made = image(client, digest)
     if made is None:
         raise Refused(f"the build ended well, but the engine has no image {digest}")
-    _look_at(made, planned, on)
-    guard(made)
-    there = image(client, planned.tag)
-    if there is None:
-        engine.ask(client, "tag", digest, planned.tag)
-        return made
-    if not there.same_as(made):
-        hint = f"`docker image rm {planned.tag}` first, when nothing is to run that image again"
-        raise _taken(there, made, planned.tag, hint)
-    return there
+    return made
 
 
 def _run(client: Client, argv: tuple[str, ...], planned: Build, say: Say) -> None:
@@ -130,18 +136,8 @@ def rebuilt(client: Client, planned: Build, context: Path, say: Say) -> tuple[st
 
     Errors: as for `check`.
     """
-    handle, name = tempfile.mkstemp(prefix="hallmark-", suffix=".id")
-    os.close(handle)
-    identity = Path(name)
-    try:
-        _run(client, rebuild_argv(planned, client, context, identity), planned, say)
-        digest = identity.read_text().strip()
-    finally:
-        identity.unlink(missing_ok=True)
-    made = image(client, digest)
-    if made is None:
-        raise Refused(f"the build ended well, but the engine has no image {digest}")
-    engine.ask(client, "image", "rm", digest)
+    made = _made(client, lambda identity: rebuild_argv(planned, client, context, identity), planned, say)
+    engine.ask(client, "image", "rm", made.config_digest)
     return made.layers
 
 
