@@ -20,6 +20,7 @@ from recipe.config.load import Loaded, list_clusters, load_cluster
 from recipe.config.models import Cluster
 from recipe.errors import Mismatch
 
+_PUT_BACK = "put it back in the records on the head; the other nodes have copies"
 _PLAN = TypeAdapter(GroupPlan)
 
 
@@ -83,9 +84,9 @@ class Store:
             content = path.read_bytes()
         except OSError as error:
             message = f"the plan of revision {revision} cannot be read: {error.strerror}"
-            raise Mismatch(message, where=str(path)) from None
+            raise Mismatch(message, where=str(path), hint=_PUT_BACK) from None
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise Mismatch(f"the plan of revision {revision} was edited", where=str(path))
+            raise Mismatch(f"the plan of revision {revision} was edited", where=str(path), hint=_PUT_BACK)
         return _PLAN.validate_json(content)
 
     def save_patchset(self, found: PatchSet) -> None:
