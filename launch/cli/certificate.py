@@ -122,7 +122,7 @@ def _attached(there: "Reference") -> tuple[str, list[bytes]]:
 def _stored(context: Context, cluster: str | None) -> list[Path]:
     from launch.ledger.store import find_certificates
 
-    return list(find_certificates(context.home, cluster))
+    return list(find_certificates(context.home, cluster, context.say))
 
 
 def _read(path: Path) -> bytes:

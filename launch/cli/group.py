@@ -153,8 +153,10 @@ def history(context: Context, cluster: str) -> None:
             marks += ["certified"] if entry["certified"] else []
             marks += ["running"] if entry["number"] == past.running and past.unfinished is None else []
             reason = f": {entry['why']}" if entry["why"] else ""
+            # What an image holds is not asked here; its name is what was launched.
+            what = entry["patchset"][:8] if entry["patchset"] else entry["image"]
             lines.append(
-                f"{entry['number']:>3}  {entry['at'][:19]}  {entry['profile']} {str(entry['patchset'])[:8]}"
+                f"{entry['number']:>3}  {entry['at'][:19]}  {entry['profile']} {what}"
                 f"  {', '.join(marks)}  {entry['who']}{reason}"
             )
         for broken in past.broken:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from launch.proof.gates import GateResult
 from recipe.config.check import Checked, check_cluster
 from recipe.config.load import Loaded, load_hardware
 from recipe.config.models import Hardware
-from recipe.errors import ConfigError, HallmarkError, NeedsOperator, Refused
+from recipe.errors import ConfigError, HallmarkError, Mismatch, NeedsOperator, Refused
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def stop(work: Work) -> list[int]:
     """
     with locked(work.store.lock, "stop"):
         journal, past = work.look()
-        recent = [work.generation(number) for number in _recent(past)]
+        recent = list(_known(work, past))
         running = work.engine.groups(work.store.owner(), [it.plan for it in recent]) if past.revisions else set()
         # Containers without labels are only known by their plans.
         running |= {it.mark for it in recent if _is_adopted(it.plan) and any(rank.alive for rank in work.ranks(it))}
@@ -211,6 +212,17 @@ def stop(work: Work) -> list[int]:
             raise NeedsOperator("interrupted, and some ranks may still run", hint="run `hallmark stop` again") from None
         journal.append(Event.STOPPED, revision, intent.operation)
         return stopped
+
+
+def _known(work: Work, past: History) -> Iterator[Generation]:
+    """The recent generations; one that is to run must be known, of an earlier one a lost plan is told."""
+    for revision in _recent(past):
+        try:
+            yield work.generation(revision)
+        except Mismatch as error:
+            if revision in (past.running, past.unfinished):
+                raise
+            work.say(f"warning: what revision {revision} left is not looked for: {error}")
 
 
 def _is_adopted(plan: GroupPlan) -> bool:

@@ -16,10 +16,11 @@ from launch.plan.group import GroupPlan
 from recipe.applier import patchset
 from recipe.applier.errors import ApplierError
 from recipe.applier.patchset import PatchSet
-from recipe.config.load import Loaded, list_clusters, load_cluster
+from recipe.config.load import Loaded, load_cluster, names
 from recipe.config.models import Cluster
-from recipe.errors import Mismatch
+from recipe.errors import ConfigError, Mismatch
 
+_PUT_BACK = "put it back in the records on the head; the other nodes have copies"
 _PLAN = TypeAdapter(GroupPlan)
 
 
@@ -83,9 +84,9 @@ class Store:
             content = path.read_bytes()
         except OSError as error:
             message = f"the plan of revision {revision} cannot be read: {error.strerror}"
-            raise Mismatch(message, where=str(path)) from None
+            raise Mismatch(message, where=str(path), hint=_PUT_BACK) from None
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise Mismatch(f"the plan of revision {revision} was edited", where=str(path))
+            raise Mismatch(f"the plan of revision {revision} was edited", where=str(path), hint=_PUT_BACK)
         return _PLAN.validate_json(content)
 
     def save_patchset(self, found: PatchSet) -> None:
@@ -110,14 +111,20 @@ class Store:
         return self.folder / "plans" / f"r{revision}.json"
 
 
-def find_certificates(home: Path, cluster: str | None) -> list[Path]:
+def find_certificates(home: Path, cluster: str | None, say: Callable[[str], None] = lambda line: None) -> list[Path]:
     """The certificates in the history of one cluster (by name or path), or of all clusters of the project: of those
     whose head is another machine, the ones that were seen here, because a project may name machines that are off.
 
     Errors: as `Store.journal`, for one cluster.
     """
     if cluster is None:
-        stores = [Store(found) for found in list_clusters(home)]
+        stores = []
+        for path in names(home, "clusters").values():
+            # The file of another cluster may be half written; what was certified is true all the same.
+            try:
+                stores.append(Store(load_cluster(home, str(path))))
+            except ConfigError as error:
+                say(f"warning: certificates of {path.stem} are not looked for: {error}")
     else:
         stores = [Store(load_cluster(home, cluster))]
         stores[0].journal()

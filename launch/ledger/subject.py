@@ -24,8 +24,11 @@ from recipe.image.reference import Reference, repository
 def named(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | None) -> Subject:
     """What is run, by name only: the image `reference` when it is given, else what the profile's patch set is called.
 
-    Errors: a ConfigError for a patch that does not exist; an image for the process engine.
+    Errors: a ConfigError for a patch that does not exist; an empty name; an image for the process engine.
     """
+    if reference is not None and not reference.strip():
+        # Such as of a variable that is not set in the shell; the bare base image is not what was meant.
+        raise HallmarkError("names no image", where="--image", hint="write its name, or leave --image out")
     value = profile.value
     compiled = compile_profile(profile) if value.release else None
     patchset = compiled.sha256 if compiled else None

@@ -86,7 +86,8 @@ def _attempt(
         raise Unreachable(f"node {place.name}: there is no program {words[0]} on this machine") from None
     except subprocess.TimeoutExpired:
         what = shlex.join(argv[:3])
-        raise Unreachable(f"node {place.name} did not end `{what} …` within {seconds:g} s") from None
+        hint = "run it there by hand, and restart what hangs"
+        raise Unreachable(f"node {place.name} did not end `{what} …` within {seconds:g} s", hint=hint) from None
 
 
 def command(

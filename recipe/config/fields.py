@@ -24,6 +24,13 @@ def matching(pattern: str, what: str, hint: str) -> Callable[[str], str]:
     return check
 
 
+def _without_password(text: str) -> str:
+    # ssh would take it for a part of the user's name; the value itself is not repeated.
+    if re.search(r":[^:/@]*@", text):
+        raise wrong("has a password before the `@`", "write USER@HOST, and let a key log in")
+    return text
+
+
 def _release(text: str) -> str:
     try:
         Version(text)
@@ -78,6 +85,7 @@ Interface = Annotated[
 ]
 Address = Annotated[
     str,
+    AfterValidator(_without_password),
     AfterValidator(
         matching(
             r"(?!-)[A-Za-z0-9_.:@%+/\[\]-]+",

@@ -113,7 +113,7 @@ def history(signed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / f"{DIGEST}.json").write_text("{}")
     signed.rename(folder / f"{DIGEST}-r2.json")
     monkeypatch.setattr(
-        "launch.ledger.store.find_certificates", lambda home, cluster: sorted(folder.glob("*.json"), reverse=True)
+        "launch.ledger.store.find_certificates", lambda home, cluster, say: sorted(folder.glob("*.json"), reverse=True)
     )
     return folder
 

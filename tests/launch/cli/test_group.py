@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from launch.ledger.history import Revision
 from tests.standin.world import World
 
 
@@ -55,6 +56,14 @@ def test_a_history_has_the_keys_of_the_contract(running: World) -> None:
     assert (revision["number"], revision["profile"], revision["state"]) == (1, "a", "committed")
     line = running.run("history", "pair").out
     assert "committed, running" in line
+
+
+def test_a_history_names_the_image_where_no_patch_set_is_known(running: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Revision.to_json
+    image = {"patchset": None, "image": "localhost/vllm:1"}
+    monkeypatch.setattr(Revision, "to_json", lambda self: known(self) | image)
+    line = running.run("history", "pair").out
+    assert "  a localhost/vllm:1  committed, running" in line
 
 
 def test_an_error_is_a_document_with_all_problems(running: World) -> None:

@@ -63,6 +63,12 @@ def test_a_fork_is_its_own_image_and_a_given_image_is_taken() -> None:
     assert json.loads(given)["nodes"][0]["container"]["image"] == "mine@sha256:1"
 
 
+@pytest.mark.parametrize("name", ["", " "])
+@pytest.mark.parametrize("cluster", ["two-spark.example", "two-spark-stage-d.example"])
+def test_an_empty_image_name_is_not_taken_for_the_base_image(cluster: str, name: str) -> None:
+    assert "--image: names no image — write its name, or leave --image out" in str(refusal(cluster, "--image", name))
+
+
 def test_a_written_file_gives_the_engine_exactly_the_planned_words(tmp_path: Path) -> None:
     image = "repo:it's $5"
     result = run(render, "two-spark-stage-d.example", "--image", image, "--out", str(tmp_path / "out"))

@@ -81,3 +81,17 @@ def test_certificates_of_one_cluster_or_of_all_are_found(world: World) -> None:
     (folder / "x.json").write_text("{}")
     assert find_certificates(world.home, "pair") == [folder / "x.json"]
     assert folder / "x.json" in find_certificates(world.home, None)
+
+
+def test_a_mistake_in_the_file_of_another_cluster_hides_no_certificate(world: World) -> None:
+    folder = world.store().certificates
+    folder.mkdir(parents=True)
+    (folder / "x.json").write_text("{}")
+    other = world.write("clusters/other.yaml", {"engine": "dokcer"})
+    said: list[str] = []
+    found = find_certificates(world.home, None, said.append)
+    other.unlink()
+    assert folder / "x.json" in found
+    [warning] = said
+    assert warning.startswith("warning: certificates of other are not looked for")
+    assert "dokcer is not a choice" in warning

@@ -62,6 +62,17 @@ def test_stop_stops_all_ranks_and_may_be_repeated(world: World) -> None:
     assert world.done("launch", "pair")["revision"] == 2
 
 
+def test_a_lost_plan_of_an_earlier_revision_does_not_keep_what_runs_from_being_stopped(world: World) -> None:
+    world.brief_trials()
+    world.done("launch", "pair")
+    world.done("launch", "pair", "--profile", "c")
+    (world.store().folder / "plans" / "r1.json").unlink()
+    stopped = world.run("stop", "pair")
+    assert (stopped.exit, world.processes()) == (0, []), stopped.err
+    assert "warning: what revision 1 left is not looked for" in stopped.err
+    assert "put it back in the records on the head" in stopped.err
+
+
 def test_a_cluster_without_a_history_is_stopped_and_asking_for_it_writes_nothing(world: World) -> None:
     assert world.run("status", "pair").exit == 2
     assert world.run("stop", "pair").exit == 0
