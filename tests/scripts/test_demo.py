@@ -78,7 +78,12 @@ def titles() -> list[str]:
 def test_an_interrupted_demo_leaves_no_process_behind(environment: dict[str, str]) -> None:
     before = [title for title in titles() if title.startswith("VLLM::")]
     child = subprocess.Popen(
-        [sys.executable, "-m", "scripts.demo"], env=environment, cwd=ROOT, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "scripts.demo"],
+        env=environment,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        # A shell that runs the tests in the background has Ctrl-C ignored for all of them.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         # Two ranks and the engine and workers that they start.
