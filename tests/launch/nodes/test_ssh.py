@@ -147,5 +147,11 @@ def test_a_program_that_is_held_ends_with_the_block_and_with_this_program(tmp_pa
     )
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, cwd=root)
-    pid = Path("/proc") / done.stdout.strip()
-    until(lambda: not pid.exists() or "Z" in (pid / "stat").read_text().split()[2])
+
+    def ended() -> bool:
+        try:
+            return "Z" in (Path("/proc") / done.stdout.strip() / "stat").read_text().split()[2]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    until(ended)
