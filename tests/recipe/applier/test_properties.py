@@ -2,7 +2,7 @@
 
 import ast
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from recipe.applier.errors import Drift
-from recipe.applier.manifest import Manifest
 from recipe.applier.ops import Splice
 from recipe.applier.patchset import PatchSet
 from recipe.applier.plan import plan
@@ -21,6 +20,7 @@ from recipe.applier.source import Source, quiet
 from recipe.applier.states import Plan
 from recipe.applier.tree import Tree
 from recipe.applier.walk import bodies, own_nodes
+from tests.recipe.applier.one_file import OneFile
 
 LIBRARY = Path(sysconfig.get_path("stdlib"))
 FILES = (
@@ -70,27 +70,8 @@ def statements(name: str) -> list[tuple[str, str, int]]:
     ]
 
 
-class OneFile:
-    """Sources of one file."""
-
-    version = "0.33.0"
-    manifest: Manifest | None = None
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def read(self, file: str) -> bytes | None:
-        return self.data if file == MODULE else None
-
-    def pristine_by_release(self, file: str, data: bytes) -> bool:
-        return True
-
-    def files(self) -> Iterator[str]:
-        return iter([MODULE])
-
-
 def planned(data: bytes, patches: Callable[..., PatchSet], *edits: dict[str, Any]) -> Plan:
-    return plan(OneFile(data), patches(a=[{"file": MODULE, **edit} for edit in edits]))
+    return plan(OneFile(MODULE, data), patches(a=[{"file": MODULE, **edit} for edit in edits]))
 
 
 def outcome(found: Plan) -> tuple[str, bytes]:

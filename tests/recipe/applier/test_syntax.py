@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from recipe.applier.manifest import Manifest
 from recipe.applier.ops import OPERATIONS
 from recipe.applier.patchset import PatchSet
 from recipe.applier.plan import plan
 from recipe.applier.source import MODULE
 from recipe.applier.states import refusal
 from recipe.catalogue import compile as catalogue
+from tests.recipe.applier.one_file import OneFile
 
 CASES = Path(__file__).resolve().parents[2] / "cases" / "patch"
 FILE = "vllm/module.py"
@@ -35,25 +35,6 @@ def cases() -> list[Any]:
         if plain and "before" in data and "after" in data:
             found.append(pytest.param(data, id=f"{path.parent.name}-{path.stem}"))
     return found
-
-
-class OneFile:
-    """Sources of one file."""
-
-    version = "0.33.0"
-    manifest: Manifest | None = None
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def read(self, file: str) -> bytes | None:
-        return self.data if file == FILE else None
-
-    def pristine_by_release(self, file: str, data: bytes) -> bool:
-        return True
-
-    def files(self) -> list[str]:
-        return [FILE]
 
 
 def document(case: Document, folder: Path) -> Document:
@@ -88,7 +69,7 @@ def under(header: str, code: str) -> str:
 
 
 def outcome(case_text: bytes, compiled: Document) -> bytes:
-    found = plan(OneFile(case_text), PatchSet(compiled))
+    found = plan(OneFile(FILE, case_text), PatchSet(compiled))
     assert refusal(found.problems()) == []
     (change,) = found.changes
     assert change.after is not None
