@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     except HallmarkError as error:
         print(error, file=sys.stderr)
         return int(error.exit)
-    _PAGE.write_text("\n".join(part for part in parts if part), encoding="utf-8")
+    _PAGE.write_text("\n\n".join(part.strip("\n") for part in parts if part) + "\n", encoding="utf-8")
     print(f"wrote {_PAGE}")
     return 0
 
