@@ -5,7 +5,7 @@ BIN := .venv/bin
 HALLMARK := $(BIN)/hallmark
 
 .PHONY: help setup bench demo test lint figures profiles clusters plan audit render pin image bases launch rollback \
-	status logs stop certify history relock adopt
+	status logs stop certify history report relock adopt
 
 help: ## this list
 	@grep -hE '^[a-z ]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z ]+):.*## /  \1|/' | column -t -s '|'
@@ -61,6 +61,9 @@ render launch status logs stop adopt certify history: setup ## CLUSTER=NAME
 
 bench: setup ## CLUSTER=NAME or URL=ADDRESS [PRESET=NAME]: throughput, latency, acceptance
 	@$(HALLMARK) bench $(or $(CLUSTER),$(URL)) $(if $(PRESET),--preset $(PRESET))
+
+report: setup ## CLUSTER=NAME OUT=FILE.html: the evidence behind what is certified, as one page
+	@$(HALLMARK) report $(CLUSTER) --out $(OUT)
 
 rollback: setup ## CLUSTER=NAME [TO=REVISION|DIGEST|TAG]: back to a certified revision
 	@$(HALLMARK) rollback $(CLUSTER) $(if $(TO),--to $(TO))

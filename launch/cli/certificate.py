@@ -27,7 +27,7 @@ def certificate() -> None:
 @click.pass_obj
 def show(context: Context, which: str) -> None:
     """Show what a certificate says and whether it is valid here. Changes nothing."""
-    found = _verified(context, which)
+    _, found = find(context, which)
     context.emit({"verification": found.document(), "statement": found.statement}, lambda: "\n".join(_shown(found)))
 
 
@@ -40,7 +40,7 @@ def verify(context: Context, which: str, digest: str | None, profile: str | None
     """Check signature, key, content and subject of a certificate; exit 4 when it is not valid. Changes nothing."""
     if digest is not None and not _DIGEST.fullmatch(digest):
         raise HallmarkError(f"{digest!r} is no digest", where="--digest", hint="write sha256: and 64 hex digits")
-    found = _verified(context, which, digest, profile)
+    _, found = find(context, which, digest, profile)
     context.emit(found.document(), lambda: "\n".join(_verdict(found)))
     return int(Exit.OK if found.valid else Exit.MISMATCH)
 
@@ -73,7 +73,10 @@ def list_(context: Context, of: str | None) -> None:
     context.emit(document, text)
 
 
-def _verified(context: Context, which: str, digest: str | None = None, profile: str | None = None) -> "Verification":
+def find(
+    context: Context, which: str, digest: str | None = None, profile: str | None = None
+) -> "tuple[bytes, Verification]":
+    """The certificate that is meant, and what it is worth; of several one that holds."""
     from launch.proof import certificate as certificates
     from launch.proof import keys
 
@@ -93,9 +96,9 @@ def _verified(context: Context, which: str, digest: str | None = None, profile: 
             raise Refused(f"no certificate is attached to {which}", hint="`hallmark certify CLUSTER` attaches one")
         raise HallmarkError(f"no certificate about {which} is stored here", hint=hint)
     trusted = keys.trusted()
-    found = [certificates.verify(content, trusted=trusted, digest=digest, profile=profile) for content in contents]
+    found = [(one, certificates.verify(one, trusted=trusted, digest=digest, profile=profile)) for one in contents]
     # A digest may have been certified more than once; one certificate that holds is enough.
-    return next((one for one in found if one.valid), found[-1])
+    return next((pair for pair in found if pair[1].valid), found[-1])
 
 
 def _reference(which: str) -> "Reference | None":

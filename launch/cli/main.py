@@ -37,6 +37,7 @@ COMMANDS = {
     "history": ("group", "history", "the revisions of a cluster"),
     "lock": ("lock", "lock", "who holds a cluster's lock; break it"),
     "certificate": ("certificate", "certificate", "what was certified, and whether it is true"),
+    "report": ("report", "report", "the evidence behind a certificate as one HTML page"),
     "key": ("key", "key", "signing keys and whose word counts"),
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 from launch.group.journal import Event
 from launch.group.transition import Generation
 from launch.ledger.judge import judge, load_gates, objections
+from launch.ledger.patched import states
 from launch.ledger.published import published
 from launch.ledger.status import ranks_now
 from launch.ledger.verified import unverified
@@ -106,6 +107,7 @@ def certify(work: Work, key: str | None) -> Certified:
             figures={"single_stream": figure.document()},
             started=started,
             finished=datetime.now(UTC),
+            patches=states(plan),
         )
         envelope = certificate.sign(build(evidence), signer)
         path = _store(work.store.certificates, digest, past.running, envelope)

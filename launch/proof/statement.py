@@ -31,7 +31,7 @@ class Evidence:
     `subjects` maps a name (a repository, `config`, or `env` for an environment) to a sha256 in hex, the main one
     first; `configuration` maps `profile`, `argv`, `patch-set`, `model` to one. `hardware` has `kind`, the name in
     configs/hardware, beside the facts of the nodes; `required` are the gates that the profile asks for; `figures`
-    is JSON-able.
+    is JSON-able; `patches` is the state of every patch by id, None where it is not known.
     """
 
     subjects: Mapping[str, str]
@@ -45,6 +45,7 @@ class Evidence:
     figures: Mapping[str, Any]
     started: datetime
     finished: datetime
+    patches: Mapping[str, str] | None = None
 
 
 def build(evidence: Evidence) -> Json:
@@ -68,6 +69,7 @@ def build(evidence: Evidence) -> Json:
                 "cluster": evidence.cluster,
                 "hardware": dict(evidence.hardware),
                 "vllm": evidence.vllm,
+                "patches": None if evidence.patches is None else dict(evidence.patches),
                 "required": list(evidence.required),
                 "gates": {gate.name: gate.document() for gate in evidence.gates},
                 "figures": dict(evidence.figures),

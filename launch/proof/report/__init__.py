@@ -1,0 +1,1 @@
+"""A certificate and what surrounds it as one page for people."""
