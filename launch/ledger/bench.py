@@ -5,8 +5,8 @@ from pathlib import Path
 
 from launch.ledger.judge import rank_logs
 from launch.ledger.work import api_key, work
+from launch.plan.logs import lines
 from launch.proof.bench.run import Subject
-from launch.proof.logs import lines
 from recipe.config.load import venv_folder
 from recipe.errors import Refused
 

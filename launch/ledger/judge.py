@@ -6,9 +6,9 @@ from pathlib import Path
 from launch.engines.base import Engine
 from launch.group.transition import Generation
 from launch.ledger.work import api_key
+from launch.plan.logs import RankLog
 from launch.proof.client import Client
 from launch.proof.gates import GateResult, run_gates
-from launch.proof.logs import RankLog
 from launch.proof.measure import GateContext
 from launch.proof.verdict import Verdict
 from recipe.config.gate import Gate, load_gate

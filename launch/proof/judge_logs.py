@@ -1,6 +1,6 @@
 """Judging of the logs gate: counted signals of every rank in scope."""
 
-from launch.proof.logs import in_scope
+from launch.plan.logs import in_scope
 from launch.proof.verdict import Judgement, Raw, Verdict, short
 from recipe.config.gate import LogsGate
 

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, assert_never
 
-from launch.proof import counters, logs, metrics
+from launch.plan import logs
+from launch.plan.logs import RankLog
+from launch.proof import counters, metrics
 from launch.proof.client import ApiError, Client, Completion, Via, complete_together
-from launch.proof.logs import RankLog
 from recipe.config.gate import AcceptanceGate, AnswersGate, BatchGate, Gate, LogsGate, MetricGate
 from recipe.errors import HallmarkError
 

@@ -16,6 +16,9 @@ from recipe.errors import ConfigError, HallmarkError, Problem
 
 T = TypeVar("T", bound=Model)
 
+# Files that stand among the named ones and are none of them.
+_UNNAMED = {"gates": {"known-errors"}}
+
 
 @dataclass(frozen=True)
 class Loaded(Generic[T]):
@@ -70,7 +73,8 @@ def names(home: Path, kind: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in (home, paths.CHECKOUT):
         for path in sorted((root / "configs" / kind).glob("*.yaml")):
-            found.setdefault(path.stem, path)
+            if path.stem not in _UNNAMED.get(kind, ()):
+                found.setdefault(path.stem, path)
     return dict(sorted(found.items()))
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from recipe.catalogue.model import PatchFile
 from recipe.catalogue.releases import Releases
 from recipe.config import paths, schema
+from recipe.config.known_errors import KnownErrors
 from scripts.pages import patches, profiles, support
 
 
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _models() -> dict[str, type[BaseModel]]:
-    return {**schema.MODELS, "patch": PatchFile, "releases": Releases}
+    return {**schema.MODELS, "patch": PatchFile, "releases": Releases, "known-errors": KnownErrors}
 
 
 def _write(path: Path, text: str) -> None:

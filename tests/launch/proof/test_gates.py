@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from launch.plan.logs import RankLog
 from launch.proof.client import Client
 from launch.proof.gates import GateResult, passed, run_gate, run_gates
 from launch.proof.judge import judge
-from launch.proof.logs import RankLog
 from launch.proof.measure import GateContext
 from launch.proof.verdict import Verdict
 from recipe.config.gate import parse

@@ -10,7 +10,7 @@ from recipe.errors import HallmarkError
 
 ROOT = Path(__file__).parents[3]
 BROKEN = ROOT / "tests" / "cases" / "gates" / "broken"
-SHIPPED = sorted(path.stem for path in (ROOT / "configs" / "gates").glob("*.yaml"))
+SHIPPED = sorted(path.stem for path in (ROOT / "configs" / "gates").glob("*.yaml") if path.stem != "known-errors")
 
 
 @pytest.mark.parametrize("name", SHIPPED)
