@@ -11,7 +11,9 @@ class Revision:
     """One launch, rollback or adoption. `operation` is the number of its INTENT or ADOPTED; `subject` is {kind,
     reference, patchset, venv, digest}; `plan` and `profile_sha256` are sha256 in hex of the plan's and the profile's
     files; `restores` the revision that a rollback brings back; `state` the last event, in small letters;
-    `certificate` a file name."""
+    `certificate` a file name with the `certificate_sha256` (hex) of what was written; `image` REPO@sha256:HEX, under
+    which it was certified in a registry; `patches` the ids that the image or environment was patched with, None where
+    that is not known; `events` is all that the journal says of it, oldest first."""
 
     number: int
     operation: int
@@ -28,6 +30,10 @@ class Revision:
     who: str
     why: str | None
     certificate: str | None = None
+    certificate_sha256: str | None = None
+    image: str | None = None
+    patches: list[str] | None = None
+    events: list[Entry] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -42,6 +48,7 @@ class Revision:
             "at": self.at,
             "who": self.who,
             "why": self.why,
+            "events": [{"at": it.at, "event": it.event.value, **_told(it)} for it in self.events],
         }
 
 
@@ -66,7 +73,7 @@ def history(entries: list[Entry]) -> History:
     """Fold the journal's entries."""
     found = History({}, None, None)
     stops: set[int] = set()
-    certificates: dict[tuple[str, str], str] = {}
+    certificates: dict[tuple[str, str], dict[str, Any]] = {}
     for entry in entries:
         if entry.event is Event.INTENT and entry.data["kind"] == "stop":
             stops.add(entry.seq)
@@ -87,6 +94,7 @@ def history(entries: list[Entry]) -> History:
                 at=entry.at,
                 who=data["who"],
                 why=data["why"],
+                patches=data.get("patches"),
             )
             if entry.event is Event.ADOPTED:
                 # What was found running needs no further step.
@@ -100,7 +108,7 @@ def history(entries: list[Entry]) -> History:
                 found.running = found.unfinished = None
         elif entry.event is Event.CERTIFIED:
             revision = found.revisions[entry.revision]
-            certificates[_proven(revision)] = entry.data["certificate"]
+            certificates[_proven(revision)] = entry.data
             found.certified[revision.profile] = entry.revision
         else:
             revision = found.revisions[entry.revision]
@@ -112,9 +120,19 @@ def history(entries: list[Entry]) -> History:
                 found.running = revision.old
             if entry.event in (Event.COMMITTED, Event.RESTORED):
                 found.unfinished = None
+        if entry.event is not Event.LOCK_BROKEN and entry.revision in found.revisions:
+            found.revisions[entry.revision].events.append(entry)
     for revision in found.revisions.values():
-        revision.certificate = certificates.get(_proven(revision))
+        if (proof := certificates.get(_proven(revision))) is not None:
+            revision.certificate, revision.certificate_sha256 = proof["certificate"], proof.get("sha256")
+            revision.image = proof.get("image")
     return found
+
+
+def _told(entry: Entry) -> dict[str, Any]:
+    """What an event says beside its name; who and why are the revision's, but for another command's."""
+    parts = ("reason", "nodes", "certificate", "image") + (("who", "kind") if entry.event is Event.INTENT else ())
+    return {part: entry.data[part] for part in parts if entry.data.get(part) is not None}
 
 
 def _proven(revision: Revision) -> tuple[str, str]:

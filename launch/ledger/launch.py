@@ -12,6 +12,7 @@ from launch.group.journal import Event, Journal
 from launch.group.transition import STOP_SECONDS, Generation, restore, switch
 from launch.ledger.history import History, history
 from launch.ledger.judge import judge, load_gates, objections
+from launch.ledger.retention import kept_revisions
 from launch.ledger.standing import standing
 from launch.ledger.status import ranks_now
 from launch.ledger.subject import found
@@ -282,8 +283,10 @@ def _recent(past: History) -> list[int]:
 
 
 def _tidy(work: Work, past: History, new: Generation) -> None:
-    """Remove what older generations left on the nodes; that of the one before stays for a while."""
-    keep = {new.mark, *([work.store.mark(past.running)] if past.running is not None else [])}
+    """Remove what older generations left on the nodes, but what the cluster may still go back to: stopped ranks keep
+    their images from being cleaned away by others."""
+    _, now = work.look()
+    keep = {new.mark, *(work.store.mark(number) for number in kept_revisions(now))}
     try:
         work.engine.tidy(work.store.owner(), keep, [work.generation(number).plan for number in _recent(past)])
     except HallmarkError as error:

@@ -23,7 +23,7 @@ def intent(
         "profile_sha256": "f",
         "hardware": "here",
         "plan": plan,
-        "subject": {"reference": "/envs/x", "patchset": "s", "digest": digest},
+        "subject": {"kind": "env", "reference": "/envs/x", "patchset": "s", "digest": digest},
         "restores": None,
         "old": old,
         "who": "me@here",
