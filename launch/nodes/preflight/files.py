@@ -7,9 +7,16 @@ from launch.nodes.preflight.site import Found, Machine, Site, Verdict, gib, pass
 # What changes how ranks meet or which code runs, wherever it comes from.
 _WATCHED = ("NCCL_", "GLOO_", "VLLM_", "TORCH_", "CUDA_VISIBLE", "UCX_", "LD_PRELOAD", "PYTHONPATH")
 # An image is allowed to say these: they are about its own programs.
-_HARMLESS = ("VLLM_USAGE_SOURCE", "VLLM_BUILD", "VLLM_IMAGE", "TORCH_CUDA_ARCH_LIST", "NCCL_VERSION", "VLLM_ENABLE_CUDA")
+_HARMLESS = (
+    "VLLM_USAGE_SOURCE",
+    "VLLM_BUILD",
+    "VLLM_IMAGE",
+    "VLLM_ENABLE_CUDA",
+    "TORCH_CUDA_ARCH_LIST",
+    "NCCL_VERSION",
+)
 # A baked value of these takes the fabric away.
-_FATAL = {"NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket", "NCCL_P2P_DISABLE": "1"}
+_FATAL = {"NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket"}
 
 
 def models(site: Site) -> Iterator[Found]:

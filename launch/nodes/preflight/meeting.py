@@ -96,18 +96,20 @@ def bandwidth(site: Site, least: float | None) -> list[Found]:
     return [_measured(site, head, machine, rank, address, least) for machine, rank in workers]
 
 
-def _measured(
-    site: Site, head: Machine, machine: Machine, rank: RankPlan, address: str, least: float | None
-) -> Found:
+def _measured(site: Site, head: Machine, machine: Machine, rank: RankPlan, address: str, least: float | None) -> Found:
     port = str(plan_ports(site.plan)["master"])
-    server = ("timeout", "20", "iperf3", "-s", "-1", "-B", address, "-p", port)
+    server = ("timeout", "40", "iperf3", "-s", "-1", "-B", address, "-p", port)
     # The server may not listen yet when the client begins.
-    script = 'for i in 1 2 3 4 5 6 7 8; do "$@" && exit; sleep 0.3; done; exit 1'
+    script = 'n=0; while ! "$@"; do n=$((n + 1)); [ $n -lt 50 ] || exit 1; sleep 0.2; done'
     client = ("sh", "-c", script, "sh", "iperf3", "-J", "-c", address, "-p", port, "-t", "3", "-P", "4")
-    _, out = reach.each(
-        lambda ask: ask(),
-        [lambda: reach.run(head.ranks[0].place, server).stdout, lambda: reach.run(rank.place, client).stdout],
-    )
+
+    def serve() -> str:
+        return reach.run(head.ranks[0].place, server).stdout
+
+    def measure() -> str:
+        return reach.run(rank.place, client).stdout
+
+    _, out = reach.each(lambda ask: ask(), (serve, measure))
     rate, error = read_iperf(out)
     if rate is None:
         hint = f"`iperf3 -s -B {address}` on {head.name} and `iperf3 -c {address}` on {rank.name}, by hand"

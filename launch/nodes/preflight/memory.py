@@ -74,7 +74,8 @@ def _unified(site: Site, machine: Machine, share: float) -> Iterator[Found]:
         hint = f"write {_WARN_SHARE:g} or less"
         message = f"{told}, and GPU and system share this memory: nothing is left for the system"
         yield Found("gpu-memory", machine.name, Verdict.FAIL, message, hint)
-    elif share > _WARN_SHARE:
+        return
+    if share > _WARN_SHARE:
         hint = f"write {_WARN_SHARE:g} or less"
         message = f"{told}, and GPU and system share this memory: above {_WARN_SHARE:g} machines stopped answering"
         yield Found("gpu-memory", machine.name, Verdict.WARN, message, hint)
@@ -97,7 +98,7 @@ def _unified(site: Site, machine: Machine, share: float) -> Iterator[Found]:
             " as used at its start (vllm-project/vllm#48140)",
             "`sync; echo 3 | sudo tee /proc/sys/vm/drop_caches` there, just before the launch",
         )
-    elif share <= _MOST_SHARE:
+    else:
         yield passed("gpu-memory", machine.name, f"{gib(facts.memory_free)} free, {gib(needed)} needed")
 
 

@@ -42,7 +42,9 @@ def interfaces(site: Site) -> Iterator[Found]:
 def routes(site: Site) -> Iterator[Found]:
     """The other nodes are reached through the fabric's interface, not by a way around it."""
     for rank, machine, node in _fabric(site):
-        if node.interface is None:
+        holder = _holder(machine.facts, node)
+        # Of a wrong interface that is said already.
+        if holder is None or holder.name != node.interface:
             continue
         for peer, via in machine.facts.routes.items():
             if peer == node.fabric or via in (node.interface, "lo"):
@@ -127,7 +129,8 @@ def _named(site: Site, rank: RankPlan, facts: NodeFacts, node: Node) -> Iterator
     if not dead and not missing:
         yield passed("hca", rank.name, ", ".join(it.name for it in chosen))
     netdevs = {name for it in chosen for name in it.netdevs}
-    if node.interface is not None and netdevs and node.interface not in netdevs:
+    holder = _holder(facts, node)
+    if holder is not None and holder.name == node.interface and netdevs and node.interface not in netdevs:
         message = f"{node.hca} are devices of {', '.join(sorted(netdevs))}, not of {node.interface}"
         names = ",".join(it.name for it in _of(facts, node.interface)) or "its devices"
         yield Found("hca", rank.name, Verdict.WARN, message, f"write {names}", site.where(rank.name, "hca"))
@@ -144,7 +147,7 @@ def _twins(site: Site, rank: RankPlan, facts: NodeFacts, chosen: list[Rdma]) -> 
             Verdict.WARN,
             f"{', '.join(missing)} is the other half of a port of {', '.join(sorted(names))}: the link runs at half"
             " its speed",
-            f"write `hca: {','.join(sorted({*names, *missing}))}`",
+            f"write `hca: {','.join(sorted({*names, *missing}, key=str.lower))}`",
             site.where(rank.name, "hca"),
         )
     elif any(twins(it, facts) for it in chosen):
@@ -167,14 +170,18 @@ def gids(site: Site) -> Iterator[Found]:
             if wanted.isdigit() and int(wanted) in usable:
                 yield passed("gid", rank.name, f"{wanted} of {device.name} is {_V2}")
                 continue
-            there = f"{usable[0]} is" if usable else "none is; give its interface an IPv4 address"
+            hint = "give its interface an IPv4 address"
+            if usable:
+                hint = (
+                    f"indices differ between nodes: write {usable[0]} under the env of {rank.name}, or leave the"
+                    " variable out, and NCCL looks itself"
+                )
             yield Found(
                 "gid",
                 rank.name,
                 Verdict.FAIL,
                 f"NCCL_IB_GID_INDEX is {wanted}, which is no {_V2} entry with an IPv4 address of {device.name}",
-                f"indices differ between nodes: {there} on {rank.name}. Write it under that node's env, or leave it"
-                " out, and NCCL looks itself",
+                hint,
             )
     if told:
         shown = ", ".join(f"{index} of {name}" for name, index in told.items())
@@ -258,7 +265,8 @@ def _holder(facts: NodeFacts, node: Node) -> Interface | None:
 def _of(facts: NodeFacts, interface: str | None) -> list[Rdma]:
     """The devices of an interface with their twins, by name."""
     own = [it for it in facts.rdma if interface in it.netdevs]
-    return sorted({it.name: it for one in own for it in (one, *twins(one, facts))}.values(), key=lambda it: it.name)
+    every = {it.name: it for one in own for it in (one, *twins(one, facts))}
+    return sorted(every.values(), key=lambda it: it.name.lower())
 
 
 def _wants_rdma(rank: RankPlan) -> bool:
