@@ -99,8 +99,11 @@ def bandwidth(site: Site, least: float | None) -> list[Found]:
 def _measured(site: Site, head: Machine, machine: Machine, rank: RankPlan, address: str, least: float | None) -> Found:
     port = str(plan_ports(site.plan)["master"])
     server = ("timeout", "40", "iperf3", "-s", "-1", "-B", address, "-p", port)
-    # The server may not listen yet when the client begins.
-    script = 'n=0; while ! "$@"; do n=$((n + 1)); [ $n -lt 50 ] || exit 1; sleep 0.2; done'
+    # The server may not listen yet when the client begins, which with -J is told in the document only.
+    script = (
+        'n=0; while out=$("$@"); n=$((n + 1)); [ $n -lt 50 ]; do'
+        """ case $out in *'"error":'*) sleep 0.2 ;; *) break ;; esac; done; printf '%s\\n' "$out\""""
+    )
     client = ("sh", "-c", script, "sh", "iperf3", "-J", "-c", address, "-p", port, "-t", "3", "-P", "4")
 
     def serve() -> str:
@@ -125,10 +128,9 @@ def _measured(site: Site, head: Machine, machine: Machine, rank: RankPlan, addre
 
 
 def read_iperf(out: str) -> tuple[float | None, str]:
-    """Gbit/s that arrived, from the last JSON document that iperf3 wrote; else its error."""
-    start = out.rfind("\n{\n") + 1
+    """Gbit/s that arrived, from the JSON document that iperf3 wrote; else its error."""
     try:
-        document = json.loads(out[start:])
+        document = json.loads(out)
         return float(document["end"]["sum_received"]["bits_per_second"]) / 1e9, ""
     except (ValueError, KeyError, TypeError):
         pass

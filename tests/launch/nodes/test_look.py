@@ -189,8 +189,8 @@ def test_bandwidth_without_the_program_is_not_measured_and_said(site: Site) -> N
 def test_words_of_iperf3_that_are_no_result_are_its_error() -> None:
     assert meeting.read_iperf('{\n"error": "unable to connect"\n}\n') == (None, "unable to connect")
     assert meeting.read_iperf("") == (None, "iperf3 said nothing")
-    two_tries = '{\n"error": "x"\n}\n{\n"end": {"sum_received": {"bits_per_second": 2e9}}\n}\n'
-    assert meeting.read_iperf(two_tries) == (2.0, "")
+    document = '{"end": {"sum_received": {"bits_per_second": 2e9}}}'
+    assert meeting.read_iperf(document) == (2.0, "")
 
 
 def test_a_node_whose_shell_does_not_come_to_the_end_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
