@@ -26,6 +26,7 @@ COMMANDS = {
     "image": ("image", "image", "build a profile's patched image, or no image at all"),
     "images": ("images", "images", "list, show, check and prune patched images"),
     "render": ("render", "render", "exactly what each node would run"),
+    "preflight": ("preflight", "preflight", "check every node, with the remedy for what is wrong"),
     "launch": ("group", "launch", "verify, stop the old group, start the new, prove it or restore the old"),
     "status": ("group", "status", "what runs, on all ranks"),
     "logs": ("group", "logs", "the log of every rank"),

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from launch.engines.secrets import missing
 from launch.group.clock import Step
 from launch.group.journal import Event, Journal
 from launch.group.transition import STOP_SECONDS, Generation, restore, switch
 from launch.ledger.history import History, history
 from launch.ledger.judge import judge, load_gates, objections
+from launch.ledger.preflight import in_the_way
 from launch.ledger.retention import kept_revisions
 from launch.ledger.standing import standing
 from launch.ledger.status import ranks_now
 from launch.ledger.subject import found
-from launch.ledger.subject import problems as in_the_way
 from launch.ledger.targets import removed
 from launch.ledger.work import Work
 from launch.nodes.lock import locked, whoami
@@ -270,8 +269,6 @@ def _settled(work: Work) -> tuple[Journal, History]:
 def _preflight(work: Work, wanted: Wanted, old: Generation | None) -> None:
     with work.clock.step("preflight"):
         problems = in_the_way(work, wanted.plan, wanted.hardware, wanted.staging, old)
-        # Also those of the old group, which could not be brought back without them.
-        problems += [problem for plan in (wanted.plan, *([old.plan] if old else [])) for problem in missing(plan)]
     if problems:
         error = Refused("nothing was changed")
         error.problems = (*dict.fromkeys(problems), *error.problems)

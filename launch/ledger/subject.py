@@ -6,9 +6,11 @@ from pathlib import Path
 from launch.group.transition import Generation
 from launch.ledger.history import Revision
 from launch.ledger.work import Work
-from launch.nodes import environment, image, preflight, preflight_containers
+from launch.nodes import environment, image
 from launch.nodes.environment import Environment
 from launch.nodes.image import StagedImage
+from launch.nodes.preflight.run import survey
+from launch.nodes.preflight.site import Old, Site, plan_ports
 from launch.nodes.staging import Staging
 from launch.plan.group import GroupPlan, Subject
 from launch.plan.place import Place
@@ -16,7 +18,7 @@ from recipe.catalogue.compile import compile_profile
 from recipe.config.check import Checked
 from recipe.config.load import Loaded, venv_folder
 from recipe.config.models import Cluster, Hardware, Profile
-from recipe.errors import HallmarkError, Problem
+from recipe.errors import HallmarkError
 from recipe.image.plan import LABEL, REPOSITORY, tag
 from recipe.image.reference import Reference, repository
 
@@ -89,16 +91,21 @@ def recorded(work: Work, revision: Revision, plan: GroupPlan) -> Staging:
     return Environment(Path(subject["reference"]), subject["digest"], patchset, Path(subject["venv"]))
 
 
-def problems(
-    work: Work, plan: GroupPlan, hardware: Loaded[Hardware], staging: Staging, old: Generation | None
-) -> list[Problem]:
-    """Everything that stands in the way of a plan, while `old` still runs.
+def surveyed(
+    work: Work, plan: GroupPlan, hardware: Loaded[Hardware], staging: Staging | None, old: Generation | None
+) -> Site:
+    """What there is to know of the nodes of a plan before it is launched, while `old` still runs.
 
-    Errors: Unreachable when a node does not answer.
+    Errors: Unreachable when a node or its engine does not answer.
     """
-    running = work.ranks(old) if old else []
+    running = None
+    if old is not None:
+        alive = any(rank.alive for rank in work.ranks(old))
+        running = Old(old.mark, frozenset(plan_ports(old.plan).values()), alive)
+    lacking, size = frozenset[str](), None
     if isinstance(staging, StagedImage):
-        serves = old is not None and any(rank.alive for rank in running)
-        ours = preflight.plan_ports(old.plan).values() if old is not None and serves else ()
-        return preflight_containers.problems(plan, hardware, work.cluster, staging, ours)
-    return preflight.problems(plan, hardware, work.cluster, [pid for rank in running for pid in rank.processes])
+        lacking = frozenset(place.name for place in staging.lacking())
+        size = staging.size() if lacking else None
+    # Who never launched has no mark, and looking makes none.
+    owner = work.store.owner() if (work.store.folder / "id").exists() else ""
+    return survey(plan, hardware, work.cluster, owner, running, lacking, size)

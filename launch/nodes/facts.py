@@ -23,9 +23,13 @@ def machine(place: Place) -> dict[str, object]:
 def model_folder(rank: RankPlan) -> PurePosixPath | None:
     """The model's folder on the rank's own node, `~` written out; None when it is not a folder of the node, such as a
     repository's name."""
-    rank = at_home(rank, reach.home(rank.place))
+    return folder_of(at_home(rank, reach.home(rank.place)))
+
+
+def folder_of(rank: RankPlan) -> PurePosixPath | None:
+    """As `model_folder`, with `~` left for the node to write out. Pure."""
     named = model(rank.argv)
-    if named is None or not named.startswith("/"):
+    if named is None or not named.startswith(("/", "~/")):
         return None
     folder = PurePosixPath(named)
     if rank.container is None:

@@ -31,11 +31,6 @@ def listener(port: int) -> Listener | None:
     return Listener(port, None, "a process of another user")
 
 
-def listening(tables: str) -> set[int]:
-    """All ports that are listened on, from the text of /proc/net/tcp and /proc/net/tcp6."""
-    return {port for port, _ in _listeners(tables)}
-
-
 def _listeners(tables: str) -> Iterator[tuple[int, list[str]]]:
     for line in tables.splitlines():
         fields = line.split()

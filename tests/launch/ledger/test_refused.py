@@ -77,11 +77,11 @@ def broken_gate(world: World) -> None:
 @pytest.mark.parametrize(
     ("change", "status", "says"),
     [
-        (other_architecture, 2, r"here is a\w+64, this machine is \w+"),
+        (other_architecture, 2, r"node left: is linux/a\w+64, here is a\w+64"),
         (no_model, 2, "/tiny has no config.json"),
         (no_venv, 1, "there is no virtual environment"),
         (no_program, 2, "there is no program 'vllm-next'"),
-        (huge, 2, r"here.yaml:\d+: 2 ranks need about 200000.0 GiB of memory, \d"),
+        (huge, 2, r"here.yaml:\d+: node left: 2 ranks need about 200000.0 GiB of memory, \d"),
         (cache_that_is_no_number, 1, r"c.yaml:\d+: VLLM_CPU_KVCACHE_SPACE: 'much' is not a number"),
         (time_that_is_no_number, 1, r"c.yaml:\d+: VLLM_ENGINE_READY_TIMEOUT_S: 'ten' is not a number"),
         (no_secret, 2, "the secret env:NOT_SET_ANYWHERE is not set"),

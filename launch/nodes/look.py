@@ -1,0 +1,49 @@
+"""Looks at a node: one script, one round trip, no change there."""
+
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from launch.nodes import reach
+from launch.nodes.node import NodeFacts
+from launch.nodes.parse import clock, parse
+from launch.plan.place import Place
+from recipe.errors import Unreachable
+
+_SCRIPT = Path(__file__).with_name("look.sh")
+_SECONDS = 60.0
+
+
+def look(
+    place: Place,
+    *,
+    engine: str = "",
+    image: str = "",
+    model: str = "",
+    peers: Sequence[str] = (),
+    folders: Sequence[str] = (),
+) -> NodeFacts:
+    """The facts of a node. `engine`: also ask docker; `image`: also for this one's variables; `model`: a folder there,
+    which may begin with `~`; `peers`: addresses whose route counts; `folders`: where the free space counts.
+
+    Errors: Unreachable.
+    """
+    words = ("sh", "-s", "--", engine, place.docker_host or "", image, model, "--", *peers, "--", *folders)
+    before = time.time()
+    done = reach.run(place, words, given=_script(), seconds=_SECONDS)
+    after = time.time()
+    there = clock(done.stdout)
+    skew = None if there is None else there - (before + after) / 2
+    try:
+        return parse(done.stdout, skew, (after - before) / 2)
+    except ValueError:
+        said = done.stderr.strip().splitlines()
+        reason = said[-1] if said else "it said nothing"
+        hint = "the node needs sh, coreutils, grep, sed and awk"
+        raise Unreachable(f"node {place.name} could not be looked at: {reason}", hint=hint) from None
+
+
+@cache
+def _script() -> str:
+    return _SCRIPT.read_text(encoding="utf-8")
