@@ -4,12 +4,16 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from launch.cli.context import Context
 from launch.ledger.work import work
 from recipe.errors import Exit, HallmarkError, Refused
+
+if TYPE_CHECKING:
+    from launch.ledger.status import RankNow
 
 
 @click.command()
@@ -63,13 +67,14 @@ def status(context: Context, cluster: str) -> int:
     found = look(work(context.home, cluster, context.say))
 
     def text() -> str:
-        answers = "answers" if found.ready else f"does not answer: {found.missing}"
+        answers = "is busy, and answers" if found.busy else "answers"
+        answers = answers if found.ready else f"does not answer: {found.missing}"
         lines = [f"{found.cluster}: {found.state}"]
         if found.revision is not None:
             lines[0] += f", revision {found.revision}, {answers}"
             lines.append(f"  {found.image}")
         for rank in found.ranks:
-            lines.append(f"  rank {rank.rank} {rank.name}: {'alive' if rank.alive else 'not alive'}")
+            lines.append(f"  rank {rank.rank} {rank.name}: {_rank(rank)}")
             lines += [f"    drift: {line}" for line in rank.drift]
         return "\n".join(lines)
 
@@ -165,6 +170,12 @@ def history(context: Context, cluster: str) -> None:
         return "\n".join(lines)
 
     context.emit({"revisions": revisions, "broken_locks": past.broken}, text)
+
+
+def _rank(rank: "RankNow") -> str:
+    if not rank.reached:
+        return "not reached"
+    return "not alive" if not rank.alive else rank.held or "alive"
 
 
 def _launched(outcome: object) -> str:

@@ -18,6 +18,24 @@ class RankState:
     processes: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Look:
+    """One rank as a cheap look sees it. Of a rank that is not `reached` nothing is known but `why`.
+
+    `held`: the process that is stopped by a signal, or how its container is held; `spent`: seconds of processor time of
+    all its processes so far, None where they cannot be seen; `disk`: one of them waits for a disk.
+    """
+
+    name: str
+    rank: int
+    alive: bool
+    reached: bool = True
+    held: str | None = None
+    spent: float | None = None
+    disk: bool = False
+    why: str = ""
+
+
 class Engine(Protocol):
     """Starts, looks at and stops the ranks of one group; `group` is the ownership mark that they carry."""
 
@@ -31,6 +49,9 @@ class Engine(Protocol):
     def ranks(self, plan: GroupPlan, group: str) -> list[RankState]:
         """Look at every rank of the plan, in the plan's order."""
 
+    def look(self, plan: GroupPlan, group: str) -> list[Look]:
+        """How every rank is right now, in the plan's order; a node that does not answer soon is not reached."""
+
     def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
         """By rank, in what the running one differs from its plan; empty for a rank that does not run."""
 
@@ -38,10 +59,15 @@ class Engine(Protocol):
         """The marks that begin with `owner` and of which something runs, on the cluster's nodes or those of `plans`."""
 
     def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
-        """Ask all ranks to end, then end them; returns when nothing with this mark runs any more."""
+        """Ask all ranks to end, then end them; returns when nothing with this mark runs any more, and nothing of it is
+        left in shared memory.
+
+        Errors: Unreachable when a node is not reached, after all others have been stopped; NeedsOperator.
+        """
 
     def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
-        """Bring what each rank wrote since its start into `logs`, as NAME.log."""
+        """Bring what each rank wrote since its start into `logs`, as NAME.log; where lines have no times of their own,
+        NAME.times has one for each. Of a node that is not reached what was brought before stays."""
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Remove what groups of this owner left behind that do not run, but those with the marks of `keep`, on the

@@ -7,11 +7,13 @@ they keep their image and can be started again.
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from launch.engines.base import RankState
+from launch.engines.base import Look, RankState
 from launch.engines.docker import run_argv
 from launch.engines.secrets import resolve
 from launch.plan.container import LABEL
@@ -21,6 +23,8 @@ from recipe.errors import NeedsOperator, Refused, Unreachable
 
 GROUP = f"{LABEL}.group"
 RANK = f"{LABEL}.rank"
+# A look that takes longer says as much as none: the node is cut off, or has no time for anything.
+LOOK_SECONDS = 6.0
 T = TypeVar("T")
 S = TypeVar("S")
 
@@ -29,11 +33,16 @@ class Reach(Protocol):
     """How nodes are reached; launch.nodes.reach says what each one does."""
 
     def run(
-        self, place: Place, argv: Sequence[str], *, variables: Mapping[str, str] | None = None
+        self,
+        place: Place,
+        argv: Sequence[str],
+        *,
+        variables: Mapping[str, str] | None = None,
+        seconds: float | None = 60,
     ) -> "subprocess.CompletedProcess[str]": ...
 
     def docker(
-        self, place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 120
+        self, place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 0
     ) -> str: ...
 
     def home(self, place: Place) -> str: ...
@@ -56,6 +65,7 @@ class DockerEngine:
         self._reach = reach
         self._say = say
         self._unreached: set[Place] = set()
+        self._mains: dict[tuple[str, int], _Main] = {}
 
     def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
         for rank in sorted(plan.ranks, key=lambda rank: rank.rank, reverse=True):
@@ -69,6 +79,15 @@ class DockerEngine:
             nothing: set[str] = set()
             running = self._asked(rank.place, lambda: self._labels(rank.place, _of(group), RANK), nothing)
             return RankState(rank.name, rank.rank, str(rank.rank) in running, ())
+
+        return self._reach.each(look, plan.ranks)
+
+    def look(self, plan: GroupPlan, group: str) -> list[Look]:
+        def look(rank: RankPlan) -> Look:
+            try:
+                return self._look(rank, group)
+            except Unreachable as error:
+                return Look(rank.name, rank.rank, alive=False, reached=False, why=str(error))
 
         return self._reach.each(look, plan.ranks)
 
@@ -110,12 +129,18 @@ class DockerEngine:
                 return
             # A container that was started again still has what it wrote before.
             since = found["State"]["StartedAt"]
-            words = rank.place.docker("logs", "--since", since, found["Id"])
+            words = rank.place.docker("logs", "--timestamps", "--since", since, found["Id"])
             done = self._reach.run(rank.place, ("sh", "-c", 'exec "$@" 2>&1', "sh", *words))
             logs.mkdir(parents=True, exist_ok=True)
-            (logs / f"{rank.name}.log").write_text(done.stdout, encoding="utf-8")
+            pairs = [line.partition(" ") for line in done.stdout.split("\n") if line]
+            (logs / f"{rank.name}.log").write_text("".join(f"{text}\n" for _, _, text in pairs), encoding="utf-8")
+            (logs / f"{rank.name}.times").write_text("".join(f"{time}\n" for time, _, _ in pairs), encoding="utf-8")
 
-        self._reach.each(fetch, plan.ranks)
+        def reached(rank: RankPlan) -> None:
+            with suppress(Unreachable):
+                fetch(rank)
+
+        self._reach.each(reached, plan.ranks)
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         def clear(place: Place) -> None:
@@ -176,24 +201,73 @@ class DockerEngine:
             else:
                 self._reach.docker(place, *words, variables=secrets)
 
-    def _inspect(self, rank: RankPlan, group: str) -> dict[str, Any] | None:
+    def _look(self, rank: RankPlan, group: str) -> Look:
+        known = self._mains.pop((group, rank.rank), None)
+        if known is not None:
+            # Without the engine: that answers late on a busy node, and not at all when it hangs itself.
+            now = self._main(rank, known.pid)
+            if now is not None and now.began == known.began:
+                self._mains[group, rank.rank] = now
+                return now.of(rank)
+        found = self._inspect(rank, group, LOOK_SECONDS)
+        if found is None or not found["State"]["Running"]:
+            return Look(rank.name, rank.rank, alive=False)
+        now = self._main(rank, int(found["State"]["Pid"]))
+        if now is None:
+            # An engine on another machine than the node's, or in a machine of its own there.
+            return Look(
+                rank.name, rank.rank, alive=True, held="its container is paused" if found["State"]["Paused"] else None
+            )
+        self._mains[group, rank.rank] = now
+        return now.of(rank)
+
+    def _main(self, rank: RankPlan, pid: int) -> "_Main | None":
+        words = ("sh", "-c", _script(), "sh", str(pid))
+        fields = self._reach.run(rank.place, words, seconds=LOOK_SECONDS).stdout.split()
+        if len(fields) != 6:
+            return None
+        return _Main(pid, fields[1], int(fields[2]) / int(fields[3]), fields[4] == "1", fields[5])
+
+    def _inspect(self, rank: RankPlan, group: str, seconds: float = 0) -> dict[str, Any] | None:
         """The rank's container, running or not."""
         listed = [it for name in _adopted(rank) for it in self._list(rank.place, f"id={name}", every=True)]
         # An adopted one that is gone was made again, with labels.
-        listed = listed or self._list(rank.place, _of(group), f"label={RANK}={rank.rank}", every=True)
+        listed = listed or self._list(rank.place, _of(group), f"label={RANK}={rank.rank}", every=True, seconds=seconds)
         if not listed:
             return None
-        found: list[dict[str, Any]] = json.loads(self._reach.docker(rank.place, "inspect", listed[0]))
+        found: list[dict[str, Any]] = json.loads(self._reach.docker(rank.place, "inspect", listed[0], seconds=seconds))
         return found[0]
 
-    def _list(self, place: Place, *filters: str, every: bool = False) -> list[str]:
-        words = [word for it in filters for word in ("--filter", it)]
-        return self._reach.docker(place, "ps", "--quiet", "--no-trunc", *(["--all"] if every else []), *words).split()
+    def _list(self, place: Place, *filters: str, every: bool = False, seconds: float = 0) -> list[str]:
+        words = ["ps", "--quiet", "--no-trunc", *(["--all"] if every else [])]
+        words += [word for it in filters for word in ("--filter", it)]
+        return self._reach.docker(place, *words, seconds=seconds).split()
 
     def _labels(self, place: Place, only: str, label: str) -> set[str]:
         """The values that the label has on running containers."""
         words = ("ps", "--filter", only, "--format", f'{{{{.Label "{label}"}}}}')
         return set(self._reach.docker(place, *words).splitlines())
+
+
+@dataclass(frozen=True)
+class _Main:
+    """The main process of a container, as the node's kernel shows it, with all its descendants: look.sh."""
+
+    pid: int
+    began: str
+    spent: float
+    disk: bool
+    held: str
+
+    def of(self, rank: RankPlan) -> Look:
+        words = {"0": None, "frozen": "its container is paused"}
+        held = words.get(self.held, f"process {self.held} is stopped")
+        return Look(rank.name, rank.rank, alive=True, held=held, spent=self.spent, disk=self.disk)
+
+
+@cache
+def _script() -> str:
+    return Path(__file__).with_name("look.sh").read_text(encoding="utf-8")
 
 
 def marked(rank: RankPlan, group: str) -> RankPlan:
@@ -218,6 +292,8 @@ def differences(rank: RankPlan, found: dict[str, Any]) -> list[str]:
     for name, value in rank.env.items():
         if running.get(name) != value:
             wrong.append(f"{name} is {running.get(name)!r}, planned was {value!r}")
+    if restarts := found.get("RestartCount", 0):
+        wrong.append(f"its engine started it again {restarts} times, alone; a group starts as one")
     return wrong
 
 

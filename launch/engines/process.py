@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from launch.engines.base import RankState
+from launch.engines.base import Look, RankState
 from launch.engines.secrets import resolve
 from launch.plan.group import GroupPlan, RankPlan, at_home
 from recipe.errors import NeedsOperator, Refused
@@ -59,6 +59,10 @@ class ProcessEngine:
             states.append(RankState(rank.name, rank.rank, alive, tuple(process.pid for process in own)))
         return states
 
+    def look(self, plan: GroupPlan, group: str) -> list[Look]:
+        found = _of(group)
+        return [_look(rank, [process for process in found if process.rank == rank.rank]) for rank in plan.ranks]
+
     def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
         mains = {process.rank: process.pid for process in _of(group) if process.main}
         found: dict[int, list[str]] = {rank.rank: [] for rank in plan.ranks}
@@ -97,10 +101,32 @@ class ProcessEngine:
                 elif process.main and process.pid not in asked:
                     asked.add(process.pid)
                     _signal(process, signal.SIGTERM)
+                    # One that a signal holds cannot hear it.
+                    _signal(process, signal.SIGCONT)
             if time.monotonic() > deadline + 10:
                 pids = ", ".join(str(process.pid) for process in left)
                 raise NeedsOperator(f"processes {pids} of {group} cannot be ended", hint="see what holds them")
             time.sleep(_POLL)
+
+
+def _look(rank: RankPlan, own: Sequence[Process]) -> Look:
+    fields = {process.pid: _stat(process.pid) for process in own}
+    states = {pid: values[0] for pid, values in fields.items() if values}
+    held = next((f"process {pid} is stopped" for pid, state in states.items() if state == "T"), None)
+    # Those of children that ended too.
+    ticks = sum(int(tick) for values in fields.values() if values for tick in values[11:15])
+    alive = any(process.main for process in own)
+    return Look(
+        rank.name, rank.rank, alive, held=held, spent=ticks / os.sysconf("SC_CLK_TCK"), disk="D" in states.values()
+    )
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat behind the name, which may have spaces; none of a process that ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def marked(prefix: str) -> list[Process]:

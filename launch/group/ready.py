@@ -1,15 +1,20 @@
 """Waiting for a group: all ranks alive, and a batch of real completions came back."""
 
-import re
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from launch.engines.base import Engine
+from launch.engines.base import Engine, Look
+from launch.group.liveness import Liveness
+from launch.group.logs import collected
 from launch.nodes.variables import number
 from launch.plan.group import GroupPlan
+from launch.plan.logs import plain
+from launch.plan.stages import stages
 from recipe.errors import Refused
 
 Probe = Callable[[float], str | None]
@@ -19,10 +24,7 @@ _POLL = 0.05
 _TELL_EVERY = 5.0
 # vLLM's own default for how long an engine may take to come up.
 _READY_SECONDS = 600
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_ERROR = re.compile(r"\b\w*(?:Error|Exception)\b|\berror:")
-# The head's last line is about its own children; the cause stands above it.
-_ELSEWHERE = re.compile(r"[Ss]ee root cause above")
+T = TypeVar("T")
 
 
 def ready_seconds(plan: GroupPlan) -> float:
@@ -31,80 +33,81 @@ def ready_seconds(plan: GroupPlan) -> float:
 
 
 def wait_until_ready(
-    engine: Engine, plan: GroupPlan, group: str, logs: Path, probe: Probe, say: Callable[[str], None]
+    engine: Engine,
+    plan: GroupPlan,
+    group: str,
+    logs: Path,
+    probe: Probe,
+    why: Callable[[], str],
+    say: Callable[[str], None],
 ) -> None:
-    """Return when the group answers.
+    """Return when the group answers. `why` tells from the logs, once they are there, what went wrong first.
 
-    Errors: Refused when a rank ends before that, or when the time is over; with the end of the log that tells why.
+    Errors: Refused when a rank ends, hangs or is cut off before that, or when the time is over.
     """
-    began = told = time.monotonic()
-    look = began
+    began = told = looked = time.monotonic()
     limit = ready_seconds(plan)
     missing: str | None = "completions do not come back"
     asked: Future[str | None] | None = None
+    alive = Liveness(plan, began)
+    look = partial(engine.look, plan, group)
+    looking: Future[list[Look]] | None = _begin(look)
     while True:
-        if time.monotonic() >= look:
-            for rank in engine.ranks(plan, group):
-                if not rank.alive:
-                    engine.collect(plan, group, logs)
-                    raise Refused(f"rank {rank.rank} ({rank.name}) ended while it started{_why(logs, [rank.name])}")
-            look = time.monotonic() + engine.look_seconds
+        now = time.monotonic()
+        if looking is not None and looking.done():
+            alive.feed(looking.result(), now)
+            looking, looked = None, now
+        if looking is None and now - looked >= engine.look_seconds:
+            looking = _begin(look)
+        if lost := alive.lost(now):
+            found = collected(engine, plan, group, logs)
+            hangs = "" if "ended" in lost else _table(stages(found).lines())
+            raise Refused(f"{lost}{hangs}{why()}")
         if asked is not None and asked.done():
             missing = asked.result()
             if missing is None:
                 return
             asked = None
-        now = time.monotonic()
         if now - began > limit:
-            names = [rank.name for rank in plan.ranks]
-            engine.collect(plan, group, logs)
+            reached = _table(stages(collected(engine, plan, group, logs)).lines())
             raise Refused(
-                f"the group did not answer within {limit:g} s: {missing}{_why(logs, names)}",
+                f"the group did not answer within {limit:g} s: {missing}{reached}{why()}",
                 hint="set VLLM_ENGINE_READY_TIMEOUT_S in the profile's env if it needs longer",
             )
         if now - told > _TELL_EVERY:
             told = now
-            engine.collect(plan, group, logs)
-            say(f"  {now - began:.0f} s, waiting: {last_line(logs / f'{plan.ranks[0].name}.log')}")
-        asked = asked or _ask(probe, began + limit - now)
+            found = collected(engine, plan, group, logs)
+            far = "; ".join(f"{node} {stage or 'silent'}" for node, stage in stages(found).nodes.items())
+            say(f"  {now - began:.0f} s, waiting ({far}): {last_line(logs / f'{plan.ranks[0].name}.log')}")
+        if asked is None:
+            asked = _begin(partial(probe, began + limit - now))
         time.sleep(_POLL)
 
 
-def _ask(probe: Probe, seconds: float) -> Future[str | None]:
+def _begin(ask: Callable[[], T]) -> Future[T]:
     """Ask in a thread: an answer may take minutes, and a rank that ends or a Ctrl-C must not wait for it."""
-    asked: Future[str | None] = Future()
+    asked: Future[T] = Future()
 
-    def ask() -> None:
+    def run() -> None:
         try:
-            asked.set_result(probe(seconds))
+            asked.set_result(ask())
         except Exception as error:
             asked.set_exception(error)
 
-    threading.Thread(target=ask, daemon=True).start()
+    threading.Thread(target=run, daemon=True).start()
     return asked
+
+
+def _table(lines: list[str]) -> str:
+    return "".join(f"\n  {line}" for line in lines)
 
 
 def last_line(log: Path) -> str:
     """The last line of a log that says something, without colours."""
-    lines = [line for line in _tail(log) if line.strip()]
-    return lines[-1].strip()[:150] if lines else "nothing in the log yet"
-
-
-def _why(logs: Path, names: list[str]) -> str:
-    for name in names:
-        log = logs / f"{name}.log"
-        errors = [line.strip() for line in _tail(log) if _ERROR.search(line) and not _ELSEWHERE.search(line)]
-        if errors:
-            return f"\n  {errors[-1][:400]}\n  ({log})"
-    if len(names) == 1:
-        return f"\n  {last_line(log)}\n  ({log})"
-    return f" (logs in {logs})"
-
-
-def _tail(log: Path) -> list[str]:
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 20_000))
-            return _ANSI.sub("", file.read().decode(errors="replace")).splitlines()
+            lines = [plain(line).strip() for line in file.read().decode(errors="replace").splitlines()]
     except FileNotFoundError:
-        return []
+        lines = []
+    return next((line[:150] for line in reversed(lines) if line), "nothing in the log yet")

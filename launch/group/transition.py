@@ -41,6 +41,7 @@ class Ways:
     engine: Engine
     record: Callable[..., Any]
     probe: Callable[[Generation], Probe]
+    why: Callable[[Generation], str]
     clock: Clock
 
 
@@ -126,6 +127,7 @@ def _start(ways: Ways, generation: Generation) -> None:
             generation.mark,
             generation.logs,
             ways.probe(generation),
+            lambda: ways.why(generation),
             ways.clock.say,
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from launch.engines.base import Engine
+from launch.group.logs import collected
 from launch.group.transition import Generation
 from launch.ledger.work import api_key
 from launch.plan.logs import RankLog
@@ -46,13 +47,7 @@ def judge(
 
 def rank_logs(engine: Engine, generation: Generation) -> list[RankLog]:
     """What every rank wrote since its start."""
-    engine.collect(generation.plan, generation.mark, generation.logs)
-    logs = []
-    for rank in generation.plan.ranks:
-        path = generation.logs / f"{rank.name}.log"
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        logs.append(RankLog(rank.name, rank.rank, text))
-    return logs
+    return collected(engine, generation.plan, generation.mark, generation.logs)
 
 
 def objections(results: list[GateResult]) -> list[str]:

@@ -26,7 +26,7 @@ from launch.proof.gates import GateResult
 from recipe.config.check import Checked, check_cluster
 from recipe.config.load import Loaded, load_hardware
 from recipe.config.models import Hardware
-from recipe.errors import ConfigError, HallmarkError, Mismatch, NeedsOperator, Refused
+from recipe.errors import ConfigError, HallmarkError, Mismatch, NeedsOperator, Refused, Unreachable
 
 
 @dataclass(frozen=True)
@@ -192,29 +192,81 @@ def rollback(work: Work, to: str | None, why: str | None) -> Outcome:
 
 
 def stop(work: Work) -> list[int]:
-    """Stop every rank of the cluster, whatever an earlier command left; returns the processes' revisions.
+    """Stop every rank of the cluster, whatever an earlier command left, and remove its containers; returns the
+    processes' revisions.
 
-    Errors: NeedsOperator when something cannot be ended.
+    Errors: NeedsOperator when something cannot be ended; Unreachable when a node is not reached, after all others were
+    stopped; the history does not call the group stopped then.
     """
-    with locked(work.store.lock, "stop"):
+    with locked(work.store.lock, "stop", partly=True):
+        if not work.store.lock.head_reached:
+            raise _stop_without_head(work)
         journal, past = work.look()
         recent = list(_known(work, past))
-        running = work.engine.groups(work.store.owner(), [it.plan for it in recent]) if past.revisions else set()
-        # Containers without labels are only known by their plans.
-        running |= {it.mark for it in recent if _is_adopted(it.plan) and any(rank.alive for rank in work.ranks(it))}
-        stopped = [number for number in past.revisions if work.store.mark(number) in running]
+        stopped = _to_stop(work, past, recent)
         if not stopped and past.running is None and past.unfinished is None:
             return []
         revision = past.running or past.unfinished or stopped[0]
         intent = journal.append(Event.INTENT, revision, kind="stop", who=whoami())
-        try:
-            for number in stopped:
-                with work.clock.step(f"stop revision {number}", "group"):
-                    work.engine.stop(work.generation(number).plan, work.store.mark(number), STOP_SECONDS)
-        except KeyboardInterrupt:
-            raise NeedsOperator("interrupted, and some ranks may still run", hint="run `hallmark stop` again") from None
+        lost = _halt(work, [work.generation(number) for number in stopped])
+        if lost is not None:
+            raise _partly(work, lost)
         journal.append(Event.STOPPED, revision, intent.operation)
         return stopped
+
+
+def _to_stop(work: Work, past: History, recent: list[Generation]) -> list[int]:
+    """The revisions of which something runs, or may run on a node that is not reached."""
+    if not past.revisions:
+        return []
+    try:
+        running = work.engine.groups(work.store.owner(), [it.plan for it in recent])
+        # Containers without labels are only known by their plans.
+        running |= {it.mark for it in recent if _is_adopted(it.plan) and any(rank.alive for rank in work.ranks(it))}
+    except Unreachable:
+        running = {it.mark for it in recent}
+    return [number for number in past.revisions if work.store.mark(number) in running]
+
+
+def _halt(work: Work, generations: list[Generation]) -> Unreachable | None:
+    """Stop them wherever they run, and keep their logs; the error of the nodes that were not reached, if any."""
+    lost: Unreachable | None = None
+    try:
+        for it in generations:
+            with work.clock.step(f"stop revision {it.revision}", "group"):
+                try:
+                    work.engine.stop(it.plan, it.mark, STOP_SECONDS)
+                except Unreachable as error:
+                    lost = error
+            work.engine.collect(it.plan, it.mark, it.logs)
+        if lost is None:
+            work.engine.tidy(work.store.owner(), set(), [it.plan for it in generations])
+    except KeyboardInterrupt:
+        raise NeedsOperator("interrupted, and some ranks may still run", hint="run `hallmark stop` again") from None
+    return lost
+
+
+def _partly(work: Work, lost: Unreachable) -> Unreachable:
+    told = Unreachable(
+        f"what ran on the nodes that are reached was stopped; {lost}",
+        hint="what runs on the others stays: run `hallmark stop` again when they are back",
+    )
+    told.details = {"unreached": sorted(work.store.lock.unreached)}
+    return told
+
+
+def _stop_without_head(work: Work) -> Unreachable:
+    """The other nodes' ranks are known from what this machine read of the head's records last."""
+    past = history(work.store.seen().entries)
+    number = past.unfinished or past.running
+    if number is None:
+        [head, *_] = work.store.lock.unreached.values()
+        return Unreachable(f"nothing is known here of what may run: {head}")
+    revisions = [past.revisions[it] for it in _recent(past)]
+    plans = {it.number: work.store.load_plan(it.number, it.plan) for it in revisions}
+    generations = [Generation(it, plan, work.store.mark(it), work.store.logs(it)) for it, plan in plans.items()]
+    lost = _halt(work, generations)
+    return _partly(work, lost or Unreachable("the head was not reached to record it"))
 
 
 def _known(work: Work, past: History) -> Iterator[Generation]:
@@ -237,7 +289,10 @@ def _unchanged(work: Work, past: History, wanted: Wanted) -> Outcome | None:
     if past.running is None:
         return None
     now = work.generation(past.running)
-    if now.plan != wanted.plan or not work.serves(now) or any(rank.drift for rank in ranks_now(work, now)):
+    if now.plan != wanted.plan or any(rank.wrong or rank.drift for rank in ranks_now(work, now)):
+        return None
+    # One that others keep busy is not started again for it.
+    if not work.heartbeat(now).alive:
         return None
     work.say(f"nothing to do: revision {now.revision} runs exactly this and answers")
     return _outcome(work, now, changed=False)

@@ -55,6 +55,10 @@ class Store:
             self._journal, self._read_under = journal, self.lock.number
         return self._journal
 
+    def seen(self) -> Journal:
+        """The journal as it was read here last; for when the head is not reached. Nothing can be written to it."""
+        return Journal(self.folder / JOURNAL, self._write, f"{self.folder}/{JOURNAL}")
+
     def logs(self, revision: int) -> Path:
         return self.folder / "logs" / f"r{revision}"
 

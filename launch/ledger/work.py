@@ -3,22 +3,28 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launch.engines.base import Engine, RankState
 from launch.engines.choose import choose
 from launch.engines.secrets import resolve
 from launch.group.clock import Clock
 from launch.group.journal import Event, Journal
+from launch.group.logs import read
 from launch.group.transition import WARM_SECONDS, Generation, Ways
+from launch.group.why import why
 from launch.ledger.history import History, history
 from launch.ledger.store import Store
 from launch.nodes import reach
 from launch.nodes.ports import listener
 from launch.plan.group import GroupPlan
+from recipe.config.known_errors import load_known_errors
 from recipe.config.load import Loaded, load_cluster
 from recipe.config.models import Cluster
 from recipe.errors import Problem, Refused
+
+if TYPE_CHECKING:
+    from launch.proof.heartbeat import Heartbeat
 
 
 @dataclass
@@ -70,8 +76,22 @@ class Work:
             self.engine,
             record,
             lambda generation: lambda seconds: self.missing(generation, seconds),
+            self.why,
             self.clock,
         )
+
+    def heartbeat(self, generation: Generation) -> "Heartbeat":
+        """Whether this very group still makes tokens, asked for one of them."""
+        from launch.proof.heartbeat import Heartbeat, beat
+
+        if stranger := self._stranger(generation):
+            return Heartbeat("silent", stranger)
+        plan = generation.plan
+        return beat(plan.api_url, plan.model_name, api_key=api_key(plan))
+
+    def why(self, generation: Generation) -> str:
+        """What the logs that were collected last tell about a group that does not start."""
+        return why(read(generation.plan, generation.logs), load_known_errors(self.home), generation.logs)
 
     def _stranger(self, generation: Generation) -> str | None:
         """Who answers on the group's port on this machine without belonging to it; its answers prove nothing."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from launch.nodes import reach
 from launch.nodes.shelf import Shelf
-from recipe.errors import Busy, HallmarkError
+from recipe.errors import Busy, HallmarkError, Unreachable
 
 _ANOTHERS = 3
 
@@ -58,6 +58,8 @@ class Lock:
 
     def __init__(self, shelves: list[Shelf]) -> None:
         self.number: str | None = None
+        # Nodes without it, by name, because they were not reached: only of a lock that was taken where it could be.
+        self.unreached: dict[str, str] = {}
         self._shelves = shelves
         self._taken: list[Shelf] = []
 
@@ -70,8 +72,12 @@ class Lock:
         """Who holds it on the head; changes nothing."""
         return _owner(self._shelves[0].ask("owner").stdout)
 
-    def take(self, why: str, over: Mapping[str, Owner] | None = None) -> None:
-        """Take it on every node; from those of `over` also while they live.
+    @property
+    def head_reached(self) -> bool:
+        return self._shelves[0].place.name not in self.unreached
+
+    def take(self, why: str, over: Mapping[str, Owner] | None = None, *, partly: bool = False) -> None:
+        """Take it on every node; from those of `over` also while they live. `partly`: on those that are reached.
 
         Errors: Busy with who holds it; Unreachable; it is taken nowhere then.
         """
@@ -83,8 +89,14 @@ class Lock:
         def take(shelf: Shelf) -> None:
             # Noted before: when the answer is lost, it may be taken.
             self._taken.append(shelf)
-            _take(shelf, mine, (over or {}).get(shelf.place.name))
+            try:
+                _take(shelf, mine, (over or {}).get(shelf.place.name))
+            except Unreachable as error:
+                if not partly:
+                    raise
+                self.unreached[shelf.place.name] = str(error)
 
+        self.unreached = {}
         try:
             # The head decides between two commands that begin at the same time.
             take(self._shelves[0])
@@ -105,9 +117,9 @@ class Lock:
 
 
 @contextmanager
-def locked(lock: Lock, why: str) -> Iterator[None]:
-    """Hold the lock. Errors: Busy with who holds it, since when and why; Unreachable."""
-    lock.take(why)
+def locked(lock: Lock, why: str, *, partly: bool = False) -> Iterator[None]:
+    """Hold the lock. Errors: Busy with who holds it, since when and why; Unreachable, unless `partly`."""
+    lock.take(why, partly=partly)
     try:
         yield
     finally:

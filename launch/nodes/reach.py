@@ -16,13 +16,23 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 
-def docker(place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 120) -> str:
+# An engine that answers a question later than this hangs; what it is told to do may take longer.
+_QUESTIONS = ("ps", "inspect", "version", "info")
+_QUESTION_SECONDS = 15.0
+_SECONDS = 120.0
+# So many nodes are asked at the same time, whatever a cluster has.
+_MOST = 16
+
+
+def docker(place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 0) -> str:
     """Run the docker program of a node and give its standard output.
 
+    `seconds`: 0 is what is enough for an engine that does not hang, None no limit.
     Errors: Unreachable when node or engine are not reached; Refused with docker's own words.
     """
+    limit = seconds if seconds != 0 else (_QUESTION_SECONDS if words[0] in _QUESTIONS else _SECONDS)
     # Run twice, it would make a second container or fail because of the first; everything else may be repeated.
-    done = run(place, place.docker(*words), variables=variables, seconds=seconds, once=words[0] == "run")
+    done = run(place, place.docker(*words), variables=variables, seconds=limit, once=words[0] == "run")
     if done.returncode:
         raise refused(place, done, f"docker {words[0]} failed")
     return done.stdout
@@ -51,7 +61,7 @@ def each(ask: Callable[[T], S], of: Iterable[T]) -> list[S]:
     Errors: the first one, with the problems of all that failed.
     """
     asked = list(of)
-    with ThreadPoolExecutor(max_workers=max(1, len(asked))) as pool:
+    with ThreadPoolExecutor(max_workers=max(1, min(_MOST, len(asked)))) as pool:
         pending = [pool.submit(ask, it) for it in asked]
     failed = [error for it in pending if (error := it.exception()) is not None]
     for error in failed:

@@ -169,7 +169,7 @@ def _ssh() -> list[str]:
         "-o",
         "ForwardAgent=no",
         "-o",
-        "ServerAliveInterval=10",
+        "ServerAliveInterval=5",
         "-o",
         "ServerAliveCountMax=3",
     ]

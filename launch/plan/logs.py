@@ -16,6 +16,15 @@ class RankLog:
     node: str
     rank: int
     text: str
+    # When each line was written, in ISO 8601, where the engine knows; else vLLM's own lines say when.
+    times: tuple[str, ...] = ()
+    # When the last of it was written, likewise; "" where nobody knows.
+    ended: str = ""
+
+
+def plain(line: str) -> str:
+    """A line without colours and process prefixes."""
+    return _PROCESS.sub("", _ANSI.sub("", line)).rstrip()
 
 
 def lines(text: str) -> list[str]:

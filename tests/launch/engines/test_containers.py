@@ -33,6 +33,8 @@ class Nodes:
         # Nodes that are not reached, and by command how often the connection breaks after it was run.
         self.down: set[str] = set()
         self.breaks: dict[str, int] = {}
+        # By process id, the line of look.sh.
+        self.seen: dict[str, str] = {}
 
     def home(self, place: Place) -> str:
         return "/home/me"
@@ -41,13 +43,22 @@ class Nodes:
         return [ask(it) for it in of]
 
     def run(
-        self, place: Place, argv: Sequence[str], *, variables: Mapping[str, str] | None = None
+        self,
+        place: Place,
+        argv: Sequence[str],
+        *,
+        variables: Mapping[str, str] | None = None,
+        seconds: float | None = 60,
     ) -> "subprocess.CompletedProcess[str]":
         self.asked.append((place.name, *argv))
-        return subprocess.CompletedProcess(argv, 0, "a line\n", "")
+        if place.name in self.down:
+            raise Unreachable(f"node {place.name}: it refuses SSH connections")
+        if "awk" in argv[2]:
+            return subprocess.CompletedProcess(argv, 0, self.seen.get(argv[-1], ""), "")
+        return subprocess.CompletedProcess(argv, 0, "2026-12-01T00:00:01Z a line\n", "")
 
     def docker(
-        self, place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 120
+        self, place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 0
     ) -> str:
         self.asked.append((place.name, *words))
         self.secrets.append(variables or {})
@@ -62,7 +73,7 @@ class Nodes:
     def add(self, node: str, group: str | None, rank: int, *, running: bool = True) -> dict[str, Any]:
         labels = {"dev.hallmark.rank": str(rank)} | ({"dev.hallmark.group": group} if group else {})
         number = sum(map(len, self.containers.values()))
-        state = {"Running": running, "StartedAt": "2026-12-01T00:00:00Z"}
+        state = {"Running": running, "StartedAt": "2026-12-01T00:00:00Z", "Paused": False, "Pid": 100 + number}
         made = {"Id": f"id{number}", "Labels": labels, "State": state, "Image": "sha256:1", "Config": {}}
         self.containers[node].append(made)
         return made
@@ -248,6 +259,7 @@ def test_only_what_a_rank_wrote_since_its_start_is_collected(
     engine.collect(PLAN, GROUP, tmp_path / "logs")
     assert (tmp_path / "logs" / "a.log").read_text() == "a line\n"
     assert not (tmp_path / "logs" / "b.log").exists()
+    assert (tmp_path / "logs" / "a.times").read_text() == "2026-12-01T00:00:01Z\n"
     [asked] = [it for it in nodes.asked if "logs" in it]
     assert asked[asked.index("--since") + 1] == "2026-12-01T00:00:00Z"
 

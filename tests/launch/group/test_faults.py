@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from launch.engines.process import MARK, RANK
+from launch.group import liveness
 from tests.standin.world import World, until
 
 
@@ -37,6 +38,39 @@ def test_a_rank_that_hangs_is_given_up_when_its_time_is_over(world: World) -> No
     assert "did not answer within 0.5 s: nothing answers at 127.0.0.1" in result.err
     assert "VLLM_ENGINE_READY_TIMEOUT_S" in result.err
     assert world.running() == [1]
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["waits", "stopped"])
+def test_a_rank_that_hangs_is_found_long_before_its_time_is_over(
+    world: World, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """One that does nothing, or that a signal holds; the limits themselves are tested beside their code."""
+    monkeypatch.setattr(liveness, "IDLE_SECONDS", 60.0 if held else 1.0)
+    monkeypatch.setattr(liveness, "HELD_SECONDS", 0.2)
+    world.profile("h", "hangs-at-start", env={"VLLM_ENGINE_READY_TIMEOUT_S": "300"})
+    command = world.begin("launch", "pair", "--profile", "h")
+    until(lambda: [it for it in world.processes() if it.rank == 1])
+    if held:
+        os.kill(world.pid(1, main=True), signal.SIGSTOP)
+    result = command.wait()
+    says = "rank 1 (right) hangs: process" if held else "the group hangs: for 1 s no rank used a processor"
+    assert (result.exit, says in result.err) == (2, True), result.err
+    assert "right: started" in result.err
+    assert world.processes() == []
+
+
+def test_a_rank_that_a_signal_holds_is_named_by_the_status(world: World) -> None:
+    """E1: /health of the head goes on saying 200."""
+    world.done("launch", "pair")
+    pid = world.pid(1, main=True)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        found = world.run("status", "pair", "--json").document
+        assert (found["state"], found["ready"]) == ("degraded", False)
+        assert found["missing"] == f"rank 1 (right) hangs: process {pid} is stopped"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert world.done("status", "pair")["state"] == "running"
 
 
 def test_requests_that_hang_are_given_up_when_the_time_is_over(world: World) -> None:

@@ -8,26 +8,30 @@ from typing import Any, cast
 
 import pytest
 
-from launch.engines.base import RankState
+from launch.engines.base import Look
+from launch.group.logs import read
 from launch.group.ready import last_line, ready_seconds, wait_until_ready
+from launch.group.why import why
 from launch.plan.group import GroupPlan
 from recipe.errors import HallmarkError, Refused
 
 
 def plan(seconds: str | None = "5") -> GroupPlan:
     env = {} if seconds is None else {"VLLM_ENGINE_READY_TIMEOUT_S": seconds}
-    ranks = tuple(SimpleNamespace(name=name, rank=rank, env=env) for rank, name in enumerate(("left", "right")))
-    return cast(GroupPlan, SimpleNamespace(ranks=ranks, look_seconds=0, collect=lambda plan, group, logs: None))
+    argv = ("vllm", "serve", "/m")
+    ranks = tuple(SimpleNamespace(name=it, rank=rank, env=env, argv=argv) for rank, it in enumerate(("left", "right")))
+    return cast(GroupPlan, SimpleNamespace(ranks=ranks))
 
 
 def wait(
     logs: Path, probe: Callable[[float], str | None], *, dead: Callable[[], int | None], seconds: str = "5"
 ) -> None:
-    def ranks(plan: GroupPlan, group: str) -> list[RankState]:
-        return [RankState(rank.name, rank.rank, rank.rank != dead(), ()) for rank in plan.ranks]
+    def look(plan: GroupPlan, group: str) -> list[Look]:
+        return [Look(rank.name, rank.rank, alive=rank.rank != dead()) for rank in plan.ranks]
 
-    engine = cast(Any, SimpleNamespace(ranks=ranks, look_seconds=0, collect=lambda plan, group, logs: None))
-    wait_until_ready(engine, plan(seconds), "group", logs, probe, lambda line: None)
+    engine = cast(Any, SimpleNamespace(look=look, look_seconds=0, collect=lambda plan, group, logs: None))
+    asked = plan(seconds)
+    wait_until_ready(engine, asked, "group", logs, probe, lambda: why(read(asked, logs), (), logs), lambda line: None)
 
 
 def test_it_asks_again_until_the_group_answers(tmp_path: Path) -> None:
@@ -55,9 +59,12 @@ def test_a_rank_that_ends_while_a_request_hangs_is_seen_at_once(tmp_path: Path) 
         threading.Event().wait()
         return None
 
-    (tmp_path / "right.log").write_text("INFO starts\n\x1b[31mERROR\x1b[0m something broke\n")
+    (tmp_path / "right.log").write_text(
+        "INFO starts\n\x1b[31mERROR\x1b[0m 12-01 10:00:01 [x.py:1] OSError: something broke\n"
+    )
     with pytest.raises(
-        Refused, match=r"rank 1 \(right\) ended while it started\n  ERROR something broke\n  \(.*right.log"
+        Refused,
+        match=r"rank 1 \(right\) ended while it started\n.* of rank 1 \(right\).*:\n    ERROR .*broke\n  \(.*right",
     ):
         wait(tmp_path, hang, dead=lambda: 1 if asked.is_set() else None, seconds="60")
 

@@ -1,0 +1,84 @@
+"""Which rank is lost while a group starts, from looks at it; time is given."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from launch.engines.base import Look
+from launch.group.liveness import CUT_SECONDS, HELD_SECONDS, IDLE_SECONDS, Liveness
+from launch.plan.group import GroupPlan
+
+WITHIN = 10
+
+
+def liveness(model: str = "/m") -> Liveness:
+    ranks = [SimpleNamespace(name=it, rank=rank, argv=("vllm", "serve", model)) for rank, it in enumerate("ab")]
+    return Liveness(cast(GroupPlan, SimpleNamespace(ranks=ranks)), 0.0)
+
+
+def look(rank: int, spent: float = 0.0, **how: object) -> Look:
+    return Look("ab"[rank], rank, **{"alive": True, "spent": spent, **how})  # type: ignore[arg-type]
+
+
+def watched(seconds: int, *looks: "tuple[float, Look]", model: str = "/m") -> tuple[float, str | None]:
+    """Feed looks once a second, each rank spending so much a second; the moment and the verdict."""
+    found = liveness(model)
+    for now in range(seconds + 1):
+        found.feed([Look(**{**vars(it), "spent": share * now}) for share, it in looks], float(now))
+        if lost := found.lost(float(now)):
+            return now, lost
+    return seconds, None
+
+
+def test_every_limit_is_within_ten_seconds_and_a_look() -> None:
+    assert max(CUT_SECONDS, HELD_SECONDS, IDLE_SECONDS) + 1 < WITHIN
+
+
+def test_a_group_that_works_is_not_lost() -> None:
+    assert watched(100, (1.0, look(0)), (0.5, look(1)))[1] is None
+
+
+def test_a_rank_that_waits_for_a_busy_one_is_not_lost() -> None:
+    assert watched(100, (1.0, look(0)), (0.0, look(1)))[1] is None
+
+
+def test_a_group_that_waits_for_a_disk_is_not_lost() -> None:
+    assert watched(100, (0.0, look(0)), (0.0, look(1, disk=True)))[1] is None
+
+
+def test_a_group_that_fetches_its_model_by_name_is_not_lost() -> None:
+    assert watched(100, (0.0, look(0)), (0.0, look(1)), model="org/model")[1] is None
+
+
+def test_a_group_of_which_nothing_moves_hangs() -> None:
+    now, lost = watched(100, (0.002, look(0)), (0.0, look(1)))
+    assert now < WITHIN
+    assert lost is not None and "the group hangs" in lost
+
+
+@pytest.mark.parametrize("held", ["process 12 is stopped", "its container is paused"])
+def test_a_held_rank_hangs_although_the_others_work(held: str) -> None:
+    now, lost = watched(100, (1.0, look(0)), (0.0, look(1, held=held)))
+    assert (now < WITHIN, lost) == (True, f"rank 1 (b) hangs: {held}")
+
+
+def test_a_rank_that_ended_is_told_at_once() -> None:
+    assert watched(100, (1.0, look(0)), (0.0, look(1, alive=False))) == (0, "rank 1 (b) ended while it started")
+
+
+def test_a_rank_is_cut_off_when_it_is_not_reached_for_a_while() -> None:
+    found = liveness()
+    gone = Look("b", 1, alive=False, reached=False, why="node b: no answer")
+    for now in (0.0, 1.0, 5.0):
+        found.feed([look(0, now), gone if now else look(1)], now)
+        assert found.lost(now) is None
+    found.feed([look(0, 6.0), look(1, 6.0)], 6.0)
+    assert found.lost(CUT_SECONDS + 1) is None
+    found.feed([look(0, 7.0), gone], 7.0)
+    assert found.lost(6.0 + CUT_SECONDS + 0.1) == "rank 1 (b) was cut off while it started: node b: no answer"
+
+
+def test_a_look_that_never_ends_is_a_node_that_is_cut_off() -> None:
+    lost = liveness().lost(CUT_SECONDS + 0.1)
+    assert lost == "rank 0 (a) was cut off while it started: its node does not answer"
