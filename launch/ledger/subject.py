@@ -4,10 +4,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from launch.engines.jobs import SlurmEngine
 from launch.group.transition import Generation
 from launch.ledger.history import Revision
 from launch.ledger.work import Work
-from launch.nodes import environment, image, preflight, preflight_containers
+from launch.nodes import environment, image, preflight, preflight_containers, preflight_jobs
 from launch.nodes.environment import Environment
 from launch.nodes.image import StagedImage
 from launch.nodes.staging import Staging
@@ -102,6 +103,8 @@ def problems(
 
     Errors: Unreachable when a node does not answer.
     """
+    if isinstance(work.engine, SlurmEngine):
+        return preflight_jobs.problems(plan, work.cluster, work.engine.refusal)
     running = work.ranks(old) if old else []
     if isinstance(staging, StagedImage):
         serves = old is not None and any(rank.alive for rank in running)

@@ -32,8 +32,8 @@ def problems(
     if found:
         return found
     return [
-        *_program(plan),
-        *_model(plan, cluster),
+        *program(plan),
+        *model(plan, cluster),
         *_ports(plan, cluster, ours),
         *_memory(plan, hardware, ours),
         *_shared_memory(),
@@ -69,7 +69,8 @@ def _platform(hardware: Loaded[Hardware]) -> list[Problem]:
     return []
 
 
-def _program(plan: GroupPlan) -> list[Problem]:
+def program(plan: GroupPlan) -> list[Problem]:
+    """Whether the ranks' program is there."""
     head = plan.ranks[0]
     if shutil.which(head.argv[0], path=head.env.get("PATH")):
         return []
@@ -77,7 +78,8 @@ def _program(plan: GroupPlan) -> list[Problem]:
     return [Problem(f"there is no program {head.argv[0]!r}", where, "install vLLM into that virtual environment")]
 
 
-def _model(plan: GroupPlan, cluster: Loaded[Cluster]) -> list[Problem]:
+def model(plan: GroupPlan, cluster: Loaded[Cluster]) -> list[Problem]:
+    """Whether the model is there."""
     folder = model_folder(plan)
     if (folder / "config.json").is_file():
         return []

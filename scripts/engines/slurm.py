@@ -87,6 +87,8 @@ def _configure(folder: Path) -> Path:
         "TaskPlugin=task/none",
         "MpiDefault=none",
         "ReturnToService=2",
+        # A job begins as soon as there is room, not at the next round.
+        "SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=1",
     ]
     for number in range(1, _NODES + 1):
         (folder / f"n{number}").mkdir()
