@@ -11,7 +11,7 @@ import pytest
 
 from recipe.errors import Refused
 from scripts.bases import archive, vllm
-from scripts.engines import emulation
+from scripts.engines import emulation, slurm
 from scripts.engines.engine import Engine
 from scripts.engines.group import Group, running
 from scripts.engines.packages import program
@@ -43,6 +43,15 @@ def nodes() -> Iterator[Group]:
             # Hallmark serves images from it while it stages them.
             program("docker-registry", "docker-registry")
         yield group
+
+
+@pytest.fixture(scope="session")
+def slurm_nodes() -> Iterator[slurm.Slurm]:
+    """A Slurm with two nodes; ended after the last test."""
+    with ExitStack() as stack:
+        with possible():
+            found = stack.enter_context(slurm.running())
+        yield found
 
 
 @pytest.fixture(scope="session")

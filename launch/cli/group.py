@@ -185,7 +185,7 @@ def _launched(outcome: object) -> str:
     silent = "" if outcome.outage is None else f", nothing answered for {outcome.outage:.1f} s"
     return (
         f"revision {outcome.revision} runs{silent}; Hallmark's own cost {outcome.tool_seconds:.1f} s\n"
-        f"  {outcome.plan.api_url}  model {outcome.plan.model_name}\n  {outcome.curl}"
+        f"  {outcome.url}  model {outcome.plan.model_name}\n  {outcome.curl}"
     )
 
 

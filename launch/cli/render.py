@@ -7,11 +7,15 @@ import click
 
 from launch.cli import shell
 from launch.cli.context import Context
-from launch.ledger.subject import named
+from launch.engines.rendered import with_files
+from launch.ledger.pinned import pinned
+from launch.ledger.subject import in_job, named
+from launch.nodes.environment import build, describe
 from launch.plan.group import GroupPlan, plan_group
+from recipe.catalogue.compile import compile_profile
 from recipe.config.check import Checked, check_cluster
-from recipe.config.cluster_rules import engine as engine_rules
-from recipe.errors import ConfigError, HallmarkError, Refused
+from recipe.config.cluster_rules import cluster_rules
+from recipe.errors import ConfigError, HallmarkError
 
 
 @click.command()
@@ -20,22 +24,31 @@ from recipe.errors import ConfigError, HallmarkError, Refused
 @click.option("--image", metavar="REF", help="an image (default: the one that `hallmark image` would name)")
 @click.option(
     "--engine",
-    type=click.Choice(["docker", "process", "compose", "slurm", "lws"]),
+    type=click.Choice(["docker", "process", "compose", "systemd", "slurm", "lws"]),
     help="another engine than the cluster's own",
 )
-@click.option("--out", type=Path, metavar="DIR", help="write one file a node into DIR")
+@click.option("--out", type=Path, metavar="DIR", help="write the files into DIR")
+@click.option("--stage", is_flag=True, help="make the patched environment that the files name, when it is not there")
 @click.pass_obj
 def render(
-    context: Context, cluster: str, profile: str | None, image: str | None, engine: str | None, out: Path | None
+    context: Context,
+    cluster: str,
+    profile: str | None,
+    image: str | None,
+    engine: str | None,
+    out: Path | None,
+    stage: bool,
 ) -> None:
-    """Print each node's command with environment, mounts, devices and labels.
+    """Print each node's command with environment, mounts, devices and labels, or the files of the engine.
 
-    Changes nothing but DIR; may be repeated.
+    Changes nothing but DIR, and with --stage the environment; may be repeated.
     """
     checked = check_cluster(context.home, cluster, profile)
     for finding in checked.findings:
         context.say(f"{finding.severity}: {finding}")
-    plan = _plan(checked, engine, image)
+    plan = _plan(context, checked, engine, image)
+    if stage:
+        _stage(checked, plan)
     if out is not None:
         for path in _write(plan, out):
             context.say(f"wrote {path}")
@@ -44,31 +57,48 @@ def render(
     context.emit(plan.to_json(), lambda: shell.text(plan, str(Path.home())))
 
 
-def _plan(checked: Checked, engine: str | None, image: str | None) -> GroupPlan:
+def _plan(context: Context, checked: Checked, engine: str | None, image: str | None) -> GroupPlan:
     cluster = checked.cluster
     wanted = engine or cluster.value.engine
-    if wanted not in ("docker", "process"):
-        where = cluster.document.where(("engine",)) if engine is None else "--engine"
-        raise Refused(f"the engine {wanted} cannot be rendered yet", where=where, hint="choose docker or process")
     if wanted != cluster.value.engine:
         cluster = replace(cluster, value=cluster.value.model_copy(update={"engine": wanted}))
-        unfit = [it.problem for it in engine_rules(cluster) if it.severity == "error"]
+        unfit = [it.problem for it in cluster_rules(cluster) if it.severity == "error"]
         if unfit:
             raise ConfigError(unfit)
-    return plan_group(checked.profile, cluster, named(checked.profile, cluster, image))
+        checked = replace(checked, cluster=cluster)
+    subject, certificate = named(checked.profile, cluster, image), None
+    if cluster.value.allocated and subject.kind == "image":
+        subject, certificate = pinned(checked, subject, context.say)
+    plan = plan_group(checked.profile, cluster, subject)
+    return with_files(plan, checked, in_job(context.home), certificate)
+
+
+def _stage(checked: Checked, plan: GroupPlan) -> None:
+    if plan.subject.kind != "env":
+        hint = "an image is built by `hallmark image`, and nodes fetch it themselves"
+        raise HallmarkError(f"the {plan.engine} engine runs an image", where="--stage", hint=hint)
+    build(describe(Path(str(plan.subject.venv)), compile_profile(checked.profile)))
 
 
 def _write(plan: GroupPlan, folder: Path) -> list[Path]:
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for rank in plan.ranks:
-            path = folder / f"{rank.rank}-{rank.name}.sh"
-            path.write_text(shell.script(rank, str(Path.home())), encoding="utf-8")
-            path.chmod(0o755)
+        for name, text in _files(plan).items():
+            path = folder / name
+            path.write_text(text, encoding="utf-8")
+            if text.startswith("#!"):
+                path.chmod(0o755)
             written.append(path)
     except OSError as error:
         raise HallmarkError(
             f"cannot be written: {error.strerror}", where=str(folder), hint="name another folder"
         ) from None
     return written
+
+
+def _files(plan: GroupPlan) -> dict[str, str]:
+    """The engine's files; a script for each node of an engine that has none."""
+    home = str(Path.home())
+    made = {name: text for rank in plan.ranks for name, text in rank.files.items()}
+    return made or {f"{rank.rank}-{rank.name}.sh": shell.script(rank, home) for rank in plan.ranks}

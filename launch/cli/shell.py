@@ -25,7 +25,10 @@ def script(rank: RankPlan, home: str) -> str:
 
 
 def text(plan: GroupPlan, home: str) -> str:
-    """All blocks, each under a line that says which node it is for; `home` is the home folder on this machine."""
+    """All blocks, each under a line that says which node it is for, or the engine's files; `home` is the home folder on
+    this machine."""
+    if files := [text for rank in plan.ranks for text in rank.files.values()]:
+        return "\n".join(files).rstrip("\n")
     subject = plan.subject
     head = f"# {plan.cluster}: profile {plan.profile}, engine {plan.engine}, {subject.kind} {subject.reference}"
     foot = f"# model {plan.model_name} at {plan.api_url}/v1"

@@ -72,3 +72,6 @@ class Engine(Protocol):
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Remove what groups of this owner left behind that do not run, but those with the marks of `keep`, on the
         cluster's nodes and those of `plans`."""
+
+    def api_url(self, plan: GroupPlan, group: str) -> str:
+        """Where the group's head answers; as planned unless a scheduler has chosen its machine."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from launch.engines.base import Engine
 from launch.engines.containers import DockerEngine, Reach
+from launch.engines.jobs import SlurmEngine
 from launch.engines.process import ProcessEngine
 from launch.plan.place import Place
 from recipe.config.load import Loaded
@@ -18,8 +19,11 @@ def choose(cluster: Loaded[Cluster], reach: Reach, say: Callable[[str], None]) -
     if cluster.value.engine == "docker":
         places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
         return DockerEngine(places, reach, say)
+    if cluster.value.engine == "slurm" and cluster.value.bare:
+        return SlurmEngine(reach, say)
+    what = f"{cluster.value.engine} engine{' with images' if cluster.value.engine == 'slurm' else ''}"
     raise Refused(
-        f"the {cluster.value.engine} engine is rendered but not launched by this version",
+        f"the {what} is rendered but not launched by this version",
         where=cluster.document.where(("engine",)),
-        hint=f"run what `hallmark render {cluster.name}` prints on each node",
+        hint=f"use what `hallmark render {cluster.name} --out DIR` writes, as docs/engines.md says",
     )

@@ -142,6 +142,9 @@ class DockerEngine:
 
         self._reach.each(reached, plan.ranks)
 
+    def api_url(self, plan: GroupPlan, group: str) -> str:
+        return plan.api_url
+
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         def clear(place: Place) -> None:
             listed = self._reach.docker(

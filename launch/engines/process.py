@@ -84,6 +84,9 @@ class ProcessEngine:
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Nothing to do: a process that ended has left nothing behind."""
 
+    def api_url(self, plan: GroupPlan, group: str) -> str:
+        return plan.api_url
+
     def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
         asked: set[int] = set()
         deadline = time.monotonic() + patience
@@ -167,7 +170,7 @@ def _spawn(rank: RankPlan, group: str, log: Path) -> subprocess.Popen[bytes]:
     environment |= rank.env | {name: resolve(reference) for name, reference in rank.secrets.items()}
     # setproctitle would overwrite the environment that the mark is read from.
     environment |= {MARK: group, RANK: str(rank.rank), "SPT_NOENV": "1"}
-    _keep(log)
+    keep(log)
     with log.open("xb") as output:
         try:
             process = subprocess.Popen(
@@ -187,7 +190,7 @@ def _spawn(rank: RankPlan, group: str, log: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def _keep(log: Path) -> None:
+def keep(log: Path) -> None:
     """Move the log of an earlier start of this revision aside, so that a log tells of one start."""
     number = 1
     while log.exists():

@@ -29,4 +29,6 @@ def of_cluster(
         return lines(rank_logs(opened.engine, generation)[0].text)
 
     chosen = str(own) if own is not None and own.is_file() else program
-    return Subject(plan.api_url, api_key(plan), model or plan.model_name, chosen, data, head_log)
+    return Subject(
+        opened.engine.api_url(plan, generation.mark), api_key(plan), model or plan.model_name, chosen, data, head_log
+    )

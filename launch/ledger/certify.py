@@ -85,7 +85,7 @@ def certify(work: Work, key: str | None) -> Certified:
         plan = generation.plan
         digest: str = revision.subject["digest"]
         try:
-            with Client(plan.api_url, api_key=api_key(plan)) as client:
+            with Client(work.engine.api_url(plan, generation.mark), api_key=api_key(plan)) as client:
                 figure = throughput.single_stream(client, plan.model_name, _FIGURE_PROMPT, tokens=_FIGURE_TOKENS)
                 version = client.version(deadline=30)
         except ApiError as error:

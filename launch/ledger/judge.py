@@ -40,7 +40,7 @@ def judge(
             say(f"  {result.name}: {result.verdict} — {result.summary}")
 
     plan = generation.plan
-    with Client(plan.api_url, api_key=api_key(plan)) as client:
+    with Client(engine.api_url(plan, generation.mark), api_key=api_key(plan)) as client:
         context = GateContext(client, plan.model_name, lambda: rank_logs(engine, generation), plan.subject.patchset)
         return run_gates(gates, context, progress)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from launch.engines.rendered import with_files
 from launch.group.clock import Step
 from launch.group.journal import Event, Journal
 from launch.group.transition import STOP_SECONDS, Generation, restore, switch
@@ -15,7 +16,7 @@ from launch.ledger.preflight import in_the_way
 from launch.ledger.retention import kept_revisions
 from launch.ledger.standing import standing
 from launch.ledger.status import ranks_now
-from launch.ledger.subject import found
+from launch.ledger.subject import found, in_job
 from launch.ledger.targets import removed
 from launch.ledger.work import Work
 from launch.nodes.lock import locked, whoami
@@ -43,20 +44,21 @@ class Outcome:
     gates: list[GateResult]
     steps: list[Step]
     tool_seconds: float
+    url: str
     trial: bool = False
     notes: list[str] = field(default_factory=list)
 
     @property
     def curl(self) -> str:
         body = json.dumps({"model": self.plan.model_name, "prompt": "Hello", "max_tokens": 16})
-        return f"curl -s {self.plan.api_url}/v1/completions -H 'Content-Type: application/json' -d '{body}'"
+        return f"curl -s {self.url}/v1/completions -H 'Content-Type: application/json' -d '{body}'"
 
     def to_json(self) -> dict[str, Any]:
         return {
             "cluster": self.cluster,
             "revision": self.revision,
             "changed": self.changed,
-            "url": self.plan.api_url,
+            "url": self.url,
             "model": self.plan.model_name,
             "curl": self.curl,
             "outage_seconds": self.outage,
@@ -101,7 +103,7 @@ def want(work: Work, profile: str | None, why: str | None, image: str | None = N
     for finding in checked.findings:
         work.say(f"{finding.severity}: {finding}")
     subject, staging = found(checked, image)
-    plan = plan_group(checked.profile, checked.cluster, subject)
+    plan = with_files(plan_group(checked.profile, checked.cluster, subject), checked, in_job(work.home))
     # Gates are looked up before anything stops, so that a misspelt one cannot take a group down.
     load_gates(work.home, [*plan.gates.trial, *plan.gates.certify])
     _check_numbers(checked, plan)
@@ -162,11 +164,11 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
             trial=trial,
         )
     except HallmarkError as error:
-        outcome = replace(_outcome(work, new, changed=True), gates=results)
+        outcome = replace(_outcome(work, new, new.plan.api_url, changed=True), gates=results)
         error.details = {key: outcome.to_json()[key] for key in ("revision", "gates", "steps", "tool_seconds")}
         raise
     _tidy(work, past, new)
-    return replace(_outcome(work, new, changed=True), outage=outage, gates=results)
+    return replace(_outcome(work, new, _url(work, new), changed=True), outage=outage, gates=results)
 
 
 def rollback(work: Work, to: str | None, why: str | None) -> Outcome:
@@ -295,7 +297,7 @@ def _unchanged(work: Work, past: History, wanted: Wanted) -> Outcome | None:
     if not work.heartbeat(now).alive:
         return None
     work.say(f"nothing to do: revision {now.revision} runs exactly this and answers")
-    return _outcome(work, now, changed=False)
+    return _outcome(work, now, _url(work, now), changed=False)
 
 
 def _check_numbers(checked: Checked, plan: GroupPlan) -> None:
@@ -349,7 +351,11 @@ def _tidy(work: Work, past: History, new: Generation) -> None:
         work.say(f"warning: what earlier revisions left could not be removed: {error}")
 
 
-def _outcome(work: Work, generation: Generation, *, changed: bool) -> Outcome:
+def _url(work: Work, generation: Generation) -> str:
+    return work.engine.api_url(generation.plan, generation.mark)
+
+
+def _outcome(work: Work, generation: Generation, url: str, *, changed: bool) -> Outcome:
     return Outcome(
         work.cluster.name,
         generation.revision,
@@ -359,4 +365,5 @@ def _outcome(work: Work, generation: Generation, *, changed: bool) -> Outcome:
         [],
         work.clock.steps,
         work.clock.tool_seconds(),
+        url,
     )

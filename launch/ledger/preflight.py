@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from launch.engines.jobs import SlurmEngine
 from launch.engines.secrets import missing
 from launch.group.transition import Generation
 from launch.ledger.subject import found, named, surveyed
 from launch.ledger.work import Work
+from launch.nodes.preflight import jobs
 from launch.nodes.preflight.local import program
 from launch.nodes.preflight.meeting import bandwidth
 from launch.nodes.preflight.run import everything
@@ -63,6 +65,8 @@ def preflight(work: Work, profile: str | None, *, measure: bool = False, least: 
     plan = plan_group(checked.profile, checked.cluster, subject)
     _, past = work.look()
     old = work.generation(past.running) if past.running is not None else None
+    if isinstance(work.engine, SlurmEngine):
+        return Report(work.cluster.name, plan.profile, [*extra, *_job(work.engine, work, plan, old)])
     site = surveyed(work, plan, checked.hardware, staging, old)
     said = [*extra, *_all(site, old)]
     if measure:
@@ -74,7 +78,10 @@ def in_the_way(
     work: Work, plan: GroupPlan, hardware: Loaded[Hardware], staging: Staging, old: Generation | None
 ) -> list[Problem]:
     """What keeps a plan from being launched; says what only may. Errors: Unreachable."""
-    said = _all(surveyed(work, plan, hardware, staging, old), old)
+    if isinstance(work.engine, SlurmEngine):
+        said = _job(work.engine, work, plan, old)
+    else:
+        said = _all(surveyed(work, plan, hardware, staging, old), old)
     for it in said:
         if it.verdict is Verdict.WARN:
             work.say(f"warning: {it.problem}")
@@ -82,8 +89,19 @@ def in_the_way(
 
 
 def _all(site: Site, old: Generation | None) -> list[Found]:
-    said = [*program(site.plan), *everything(site)]
+    return [*program(site.plan), *everything(site), *_secrets(site.plan, old)]
+
+
+def _job(engine: SlurmEngine, work: Work, plan: GroupPlan, old: Generation | None) -> list[Found]:
+    found = [_failed("job", it) for it in jobs.problems(plan, work.cluster, engine.refusal)]
+    return [*(found or [passed("job", None, "Slurm would take it")]), *_secrets(plan, old)]
+
+
+def _secrets(plan: GroupPlan, old: Generation | None) -> list[Found]:
     # Also those of the old group, which could not be brought back without them.
-    plans = [site.plan, *([old.plan] if old else [])]
-    lacking = dict.fromkeys(problem for plan in plans for problem in missing(plan))
-    return said + [Found("secrets", None, Verdict.FAIL, it.message, it.hint, it.where) for it in lacking]
+    plans = [plan, *([old.plan] if old else [])]
+    return [_failed("secrets", it) for it in dict.fromkeys(it for plan in plans for it in missing(plan))]
+
+
+def _failed(check: str, problem: Problem) -> Found:
+    return Found(check, None, Verdict.FAIL, problem.message, problem.hint, problem.where)

@@ -1,5 +1,6 @@
 """What a cluster's engine runs, by its kind: found for a profile, found again for a revision, looked for in advance."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,15 +35,15 @@ def named(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | N
     value = profile.value
     compiled = compile_profile(profile) if value.release else None
     patchset = compiled.sha256 if compiled else None
-    if cluster.value.engine == "process":
+    if cluster.value.bare:
         if reference is not None or compiled is None:
             raise HallmarkError(
-                "the process engine runs a patched virtual environment, not an image",
+                f"the {cluster.value.engine} engine runs a patched virtual environment here, not an image",
                 where=cluster.document.where(("engine",)),
                 hint="leave --image out and choose a profile with a release, or choose --engine docker",
             )
         venv = venv_folder(cluster)
-        assert venv is not None, "the rules of the process engine ask for paths.venv"
+        assert venv is not None, "the rules of engines without images ask for paths.venv"
         # Before it is installed the digest of the virtual environment, which ends the folder's name, is not known.
         made = environment.describe(venv, compiled).folder if venv.is_dir() else environment.unmade(compiled)
         return Subject("env", str(made), patchset, str(venv))
@@ -51,13 +52,18 @@ def named(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | N
     return Subject("image", reference or str(value.base), patchset)
 
 
+def in_job(home: Path) -> list[str]:
+    """The command with which a job judges its own group; this checkout must be where jobs run, too."""
+    return [sys.executable, "-m", "launch.cli.in_job", "--home", str(home)]
+
+
 def found(checked: Checked, reference: str | None) -> tuple[Subject, Staging]:
     """What is run, looked at: with its digest, and the way to put it in place.
 
     Errors: as `named`; HallmarkError without the virtual environment; Refused without the image.
     """
     profile, cluster, hardware = checked.profile, checked.cluster, checked.hardware
-    if cluster.value.engine == "process":
+    if cluster.value.bare:
         subject = named(profile, cluster, reference)
         venv = Path(str(subject.venv))
         made = environment.describe(venv, compile_profile(profile))

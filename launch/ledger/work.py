@@ -62,7 +62,7 @@ class Work:
 
     def missing(self, generation: Generation, seconds: float = WARM_SECONDS) -> str | None:
         """None when real completions come back from this very group within `seconds`, else what was missing."""
-        return self._stranger(generation) or _unanswered(generation.plan, seconds)
+        return self._stranger(generation) or self._unanswered(generation, seconds)
 
     def ways(self, journal: Journal, revision: int, operation: int) -> Ways:
         """How the operation of this number, which is that of its INTENT, reaches the world."""
@@ -87,7 +87,8 @@ class Work:
         if stranger := self._stranger(generation):
             return Heartbeat("silent", stranger)
         plan = generation.plan
-        return beat(plan.api_url, plan.model_name, api_key=api_key(plan))
+        url = self.engine.api_url(plan, generation.mark)
+        return beat(url, plan.model_name, api_key=api_key(plan))
 
     def why(self, generation: Generation) -> str:
         """What the logs that were collected last tell about a group that does not start."""
@@ -102,6 +103,14 @@ class Work:
         if holder is None or holder.pid in ours:
             return None
         return f"port {holder.port} is held by process {holder.pid} ({holder.command}), which is not of this group"
+
+    def _unanswered(self, generation: Generation, seconds: float) -> str | None:
+        from launch.proof.ready import probe
+
+        plan = generation.plan
+        url = self.engine.api_url(plan, generation.mark)
+        answer = probe(url, plan.model_name, deadline=seconds, api_key=api_key(plan))
+        return None if answer.ok else answer.reason
 
 
 def work(home: Path, name: str, say: Callable[[str], None]) -> Work:
@@ -121,10 +130,3 @@ def api_key(plan: GroupPlan) -> str | None:
     head = plan.ranks[0]
     reference = head.secrets.get("VLLM_API_KEY")
     return resolve(reference) if reference else head.env.get("VLLM_API_KEY")
-
-
-def _unanswered(plan: GroupPlan, seconds: float) -> str | None:
-    from launch.proof.ready import probe
-
-    answer = probe(plan.api_url, plan.model_name, deadline=seconds, api_key=api_key(plan))
-    return None if answer.ok else answer.reason

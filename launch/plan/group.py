@@ -106,7 +106,7 @@ def plan_group(profile: Loaded[Profile], cluster: Loaded[Cluster], subject: Subj
 
     Errors: a subject that the cluster's engine cannot run.
     """
-    wanted = "env" if cluster.value.engine == "process" else "image"
+    wanted = "env" if cluster.value.bare else "image"
     if subject.kind != wanted:
         raise HallmarkError(
             f"the {cluster.value.engine} engine cannot run {subject.reference!r}",

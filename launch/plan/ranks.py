@@ -13,7 +13,9 @@ def topology(cluster: Cluster, rank: int) -> list[str]:
     if len(cluster.nodes) == 1:
         return []
     arguments = ["--nnodes", str(len(cluster.nodes)), "--node-rank", str(rank)]
-    arguments += ["--master-addr", str(cluster.nodes[0].fabric), "--master-port", str(cluster.ports.master)]
+    head = cluster.nodes[0]
+    # Without an address the head is only known where the ranks run; the name stands for it in the plan.
+    arguments += ["--master-addr", head.fabric or head.name, "--master-port", str(cluster.ports.master)]
     return arguments if rank == 0 else [*arguments, "--headless"]
 
 
@@ -66,12 +68,15 @@ def model(argv: Sequence[str]) -> str | None:
 def api_url(profile: Profile, cluster: Cluster) -> str:
     """Where the head answers, as seen from another node of the cluster or from this machine."""
     host, head = profile.serve.get("host"), cluster.nodes[0]
-    if not _concrete(host):
-        host = head.fabric or ("127.0.0.1" if head.local else _host_of(head.address))
+    if not concrete(host):
+        host = head.fabric or (
+            head.name if cluster.allocated else "127.0.0.1" if head.local else _host_of(head.address)
+        )
     return f"http://{f'[{host}]' if ':' in str(host) else host}:{cluster.ports.api}"
 
 
-def _concrete(host: object) -> bool:
+def concrete(host: object) -> bool:
+    """Whether a server told to listen there has one address only."""
     try:
         return not ipaddress.ip_address(str(host)).is_unspecified
     except ValueError:

@@ -111,6 +111,8 @@ def fabric(cluster: Loaded[Cluster]) -> Iterator[Finding]:
     inside = [node.fabric is not None and ipaddress.ip_address(node.fabric).is_loopback for node in nodes]
     for index, node in enumerate(nodes):
         loc: Loc = ("nodes", index, "fabric")
+        if node.fabric is None and cluster.value.allocated:
+            continue
         if node.fabric is None:
             yield finding(
                 "error",
@@ -162,30 +164,28 @@ def fabric(cluster: Loaded[Cluster]) -> Iterator[Finding]:
 
 
 def engine(cluster: Loaded[Cluster]) -> Iterator[Finding]:
-    """The process engine runs a virtual environment of this machine; no other engine has one."""
+    """Some engines run a virtual environment of the nodes, others have no use for one; one is for this machine only."""
     value = cluster.value
-    if value.engine != "process":
-        if value.paths.venv is not None:
-            yield finding(
-                "warning",
-                cluster,
-                ("paths", "venv"),
-                f"is not used by the {value.engine} engine",
-                why="it runs images",
-                hint="take it out",
-            )
-        return
-    if value.paths.venv is None:
+    if value.bare and value.paths.venv is None:
         yield finding(
             "error",
             cluster,
             ("paths", "venv"),
             "is missing",
-            why="the process engine runs a patched copy of an installed vLLM",
+            why=f"the {value.engine} engine runs a patched copy of an installed vLLM",
             hint="add the virtual environment's name or path",
         )
+    if not value.bare and value.paths.venv is not None:
+        yield finding(
+            "warning",
+            cluster,
+            ("paths", "venv"),
+            f"is not used by the {value.engine} engine",
+            why="it runs images",
+            hint="take it out",
+        )
     for index, node in enumerate(value.nodes):
-        if not node.local:
+        if value.engine == "process" and not node.local:
             yield finding(
                 "error",
                 cluster,

@@ -103,6 +103,15 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 Switch = Annotated[bool, Field(strict=True)]
 Size = Annotated[str, AfterValidator(matching(r"[1-9][0-9]*[bkmg]", "a size", "write a number and a unit: 16g"))]
+SlurmWord = Annotated[
+    str, AfterValidator(matching(r"[A-Za-z0-9_.,:+-]+", "a word for sbatch", "use letters, digits and `_.,:+-`"))
+]
+Resource = Annotated[
+    str,
+    AfterValidator(
+        matching(r"([a-z0-9.-]+/)?[A-Za-z0-9._-]+", "a resource's name", "write it as `kubectl describe node` shows it")
+    ),
+]
 Release = Annotated[str, AfterValidator(_release)]
 Releases = Annotated[str, AfterValidator(_specifier)]
 Fabric = Annotated[str, AfterValidator(_fabric)]

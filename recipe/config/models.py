@@ -20,7 +20,9 @@ from recipe.config.fields import (
     Port,
     Release,
     Releases,
+    Resource,
     Size,
+    SlurmWord,
     Switch,
     Text,
 )
@@ -173,7 +175,9 @@ class Paths(Model):
     cache: Text | None = Field(None, description="compile caches; default STATE/cache")
     models: Text | None = Field(None, description="model folders; default STATE/models")
     venv: Text | None = Field(
-        None, description="process engine: the virtual environment whose vLLM is copied and patched; a name or a path"
+        None,
+        description="process, systemd, slurm without containers: the virtual environment whose vLLM is copied and "
+        "patched; a name or a path",
     )
 
     @property
@@ -194,17 +198,47 @@ class Ports(Model):
     master: Port = Field(29501, description="the port where the ranks meet, on the head")
 
 
+class Slurm(Model):
+    """What Slurm is asked for beside what the profile needs."""
+
+    partition: SlurmWord | None = Field(None, description="the partition; default: Slurm's own")
+    account: SlurmWord | None = Field(None, description="who pays")
+    time: SlurmWord | None = Field(None, description="how long the job may run, as sbatch takes it: 7-00:00:00")
+
+
+class Kubernetes(Model):
+    """Where pods go, and how device plugins of that Kubernetes call what a rank needs."""
+
+    namespace: Name | None = Field(None, description="the namespace; default: that of the context of kubectl")
+    gpu_resource: Resource = Field("nvidia.com/gpu", description="the GPU plugin's name of a GPU")
+    rdma_resource: Resource = Field("rdma/ib", description="the RDMA plugin's name of a device of the fabric")
+
+
 class Cluster(Model):
     """Named machines that run one profile."""
 
     profile: Text = Field(description="a profile's name, or its path relative to this file")
-    engine: Literal["docker", "process", "compose", "slurm", "lws"] = Field(description="what starts the ranks")
+    engine: Literal["docker", "process", "compose", "systemd", "slurm", "lws"] = Field(
+        description="what starts the ranks"
+    )
     nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = Field(description="the machines, head first")
     paths: Paths = Field(default_factory=lambda: Paths.model_validate({}))
     ports: Ports = Field(default_factory=lambda: Ports.model_validate({}))
     registry: Text | None = Field(
         None, description="the repository (HOST/PATH) from which nodes pull and where certificates are attached"
     )
+    slurm: Slurm = Field(default_factory=lambda: Slurm.model_validate({}))
+    lws: Kubernetes = Field(default_factory=lambda: Kubernetes.model_validate({}))
+
+    @property
+    def bare(self) -> bool:
+        """Whether ranks run a patched environment of the nodes instead of an image."""
+        return self.engine in ("process", "systemd") or (self.engine == "slurm" and self.paths.venv is not None)
+
+    @property
+    def allocated(self) -> bool:
+        """Whether a scheduler chooses the machines, so that addresses are only known where the ranks run."""
+        return self.engine in ("slurm", "lws")
 
 
 class Hardware(Model):

@@ -16,7 +16,7 @@ from launch.engines.docker import run_argv
 from launch.plan.group import Subject, plan_group
 from recipe.config.check import check_cluster
 from recipe.config.paths import CHECKOUT
-from recipe.errors import Exit, HallmarkError
+from recipe.errors import HallmarkError
 
 
 def run(command: click.Command, *words: str, as_json: bool = False) -> Result:
@@ -102,12 +102,6 @@ def test_another_engine_must_be_able_to_run_the_cluster() -> None:
     assert run(render, "demo", "--engine", "docker").exit_code == 0
     assert "paths.venv: is missing" in str(refusal("two-spark.example", "--engine", "process"))
     assert "not an image" in str(refusal("demo", "--image", "x"))
-
-
-def test_an_engine_that_is_not_built_yet_is_refused_as_not_done() -> None:
-    error = refusal("demo", "--engine", "slurm")
-    assert error.exit == Exit.NOT_DONE
-    assert str(error) == "--engine: the engine slurm cannot be rendered yet — choose docker or process"
 
 
 def test_a_folder_that_cannot_be_written_is_one_clean_error(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_a_rank_that_hangs_is_found_long_before_its_time_is_over(
     result = command.wait()
     says = "rank 1 (right) hangs: process" if held else "the group hangs: for 1 s no rank used a processor"
     assert (result.exit, says in result.err) == (2, True), result.err
-    assert "right: started" in result.err
+    assert "left: started" in result.err
     assert world.processes() == []
 
 
@@ -65,6 +66,7 @@ def test_a_rank_that_a_signal_holds_is_named_by_the_status(world: World) -> None
     pid = world.pid(1, main=True)
     os.kill(pid, signal.SIGSTOP)
     try:
+        until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
         found = world.run("status", "pair", "--json").document
         assert (found["state"], found["ready"]) == ("degraded", False)
         assert found["missing"] == f"rank 1 (right) hangs: process {pid} is stopped"

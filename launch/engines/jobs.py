@@ -1,0 +1,167 @@
+"""The Slurm engine: a group is one job, found again by its name, which is the group's mark.
+
+Slurm's own programs are run on this machine; scripts and logs must lie where all its nodes see them. All ranks live as
+long as the job: its script ends with the first of them.
+"""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from launch.engines.base import Look, RankState
+from launch.engines.containers import Reach
+from launch.engines.process import keep
+from launch.plan.group import GroupPlan
+from launch.plan.place import Place
+from launch.plan.ranks import concrete, flag
+from recipe.errors import HallmarkError, NeedsOperator, Refused, Unreachable
+
+_HERE = Place("this machine", "local")
+_POLL = 0.25
+# Slurm ends by force what is left 30 s after it was asked to end (KillWait), and then waits for the processes.
+_FORCE_SECONDS = 90
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that Slurm still lists; `host` runs the head once the job runs, `reason` says why it does not."""
+
+    id: str
+    state: str
+    host: str
+    reason: str
+    name: str
+
+
+class SlurmEngine:
+    """Runs a group as one job of this user."""
+
+    # Every look is a question to the controller that all users share.
+    look_seconds = 1.0
+
+    def __init__(self, reach: Reach, say: Callable[[str], None]) -> None:
+        self._reach = reach
+        self._say = say
+
+    def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
+        """Submit the job and wait until Slurm runs it, however long the queue is; Ctrl-C gives up."""
+        logs.mkdir(parents=True, exist_ok=True)
+        for rank in plan.ranks:
+            log = logs / f"rank-{rank.rank}.log"
+            keep(log)
+            log.touch()
+            # srun knows ranks by their numbers only.
+            link = logs / f"{rank.name}.log"
+            link.unlink(missing_ok=True)
+            link.symlink_to(log.name)
+        output = logs / "job.log"
+        keep(output)
+        script = logs / "job.sh"
+        script.write_text(_script(plan), encoding="utf-8")
+        words = [f"--job-name={group}", f"--output={output}", f"--chdir={logs}", "--parsable", str(script), str(logs)]
+        number = self._ask("sbatch", *words).strip().partition(";")[0]
+        told = None
+        while True:
+            job = next((job for job in self._jobs(group) if job.id == number), None)
+            if job is None:
+                said = output.read_text(errors="replace").strip().splitlines() if output.is_file() else []
+                raise Refused(f"job {number} ended as it began: {said[-1] if said else 'it wrote nothing'}")
+            if job.state == "RUNNING":
+                return
+            if job.reason != told and job.state == "PENDING":
+                told = job.reason
+                self._say(f"  job {number} is in the queue ({job.reason})")
+            time.sleep(_POLL)
+
+    def ranks(self, plan: GroupPlan, group: str) -> list[RankState]:
+        alive = any(job.state == "RUNNING" for job in self._jobs(group))
+        return [RankState(rank.name, rank.rank, alive, ()) for rank in plan.ranks]
+
+    def look(self, plan: GroupPlan, group: str) -> list[Look]:
+        try:
+            return [Look(rank.name, rank.rank, rank.alive) for rank in self.ranks(plan, group)]
+        except Unreachable as error:
+            return [Look(rank.name, rank.rank, False, reached=False, why=str(error)) for rank in plan.ranks]
+
+    def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
+        found: list[str] = []
+        for job in self._jobs(group):
+            if job.state == "RUNNING":
+                running = self._ask("scontrol", "write", "batch_script", job.id, "-")
+                if running.strip() != _script(plan).strip():
+                    found = [f"the script of job {job.id} is not the planned one"]
+        return {rank.rank: list(found) for rank in plan.ranks}
+
+    def groups(self, owner: str, plans: Sequence[GroupPlan]) -> set[str]:
+        return {job.name for job in self._jobs() if job.name.startswith(owner)}
+
+    def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
+        asked: set[str] = set()
+        began = time.monotonic()
+        forced = False
+        while jobs := self._jobs(group):
+            if fresh := [job.id for job in jobs if job.id not in asked]:
+                self._ask("scancel", *fresh)
+                asked.update(fresh)
+            waited = time.monotonic() - began
+            if waited > patience and not forced:
+                forced = True
+                self._ask("scancel", "--full", "--signal=KILL", *(job.id for job in jobs))
+            if waited > patience + _FORCE_SECONDS:
+                listed = ", ".join(f"{job.id} ({job.state})" for job in jobs)
+                raise NeedsOperator(f"job {listed} cannot be ended", hint="see what its nodes say")
+            time.sleep(_POLL)
+
+    def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
+        """Nothing to do: srun writes there."""
+
+    def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
+        """Nothing to do: Slurm forgets jobs that ended."""
+
+    def api_url(self, plan: GroupPlan, group: str) -> str:
+        if not concrete(flag(plan.ranks[0].argv, "--host")):
+            for job in self._jobs(group):
+                if job.host:
+                    return f"http://{self._address(job.host)}:{urlsplit(plan.api_url).port}"
+        return plan.api_url
+
+    def refusal(self, plan: GroupPlan) -> str | None:
+        """Why Slurm would not take the job; None when it would. Nothing is submitted."""
+        if shutil.which("sbatch") is None:
+            return "there is no program sbatch on PATH"
+        done = self._reach.run(_HERE, ("sh", "-c", 'printf %s "$1" | sbatch --test-only', "sh", _script(plan)))
+        return None if done.returncode == 0 else _last(done)
+
+    def _address(self, host: str) -> str:
+        told = self._ask("scontrol", "--oneliner", "show", "node", host)
+        return next((word.partition("=")[2] for word in told.split() if word.startswith("NodeAddr=")), host)
+
+    def _jobs(self, group: str | None = None) -> list[Job]:
+        words = ["squeue", "--noheader", "--me", "--format=%i|%T|%B|%r|%j"]
+        told = self._ask(*words, *([f"--name={group}"] if group else []))
+        jobs = [Job(*line.split("|", 4)) for line in told.splitlines() if line.count("|") >= 4]
+        return [job if job.host != "n/a" else Job(job.id, job.state, "", job.reason, job.name) for job in jobs]
+
+    def _ask(self, *words: str) -> str:
+        if shutil.which(words[0]) is None:
+            hint = "run this where Slurm's programs are, such as on a login node"
+            raise Unreachable(f"there is no program {words[0]} on PATH", hint=hint)
+        done = self._reach.run(_HERE, words)
+        if done.returncode:
+            kind: type[HallmarkError] = Refused if words[0] == "sbatch" else Unreachable
+            raise kind(_last(done), where=words[0], hint="`sinfo` and `squeue` say how Slurm is")
+        return done.stdout
+
+
+def _script(plan: GroupPlan) -> str:
+    [text] = plan.ranks[0].files.values()
+    return text
+
+
+def _last(done: "subprocess.CompletedProcess[str]") -> str:
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"it ended with {done.returncode}"
