@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
+from launch.proof import attached
 from recipe.config import paths
 from recipe.errors import Exit
+from recipe.image.reference import repository
+from recipe.image.registry import Repository
 from scripts.bases import archive
 from scripts.demo import install
 from scripts.engines import registry
@@ -47,6 +50,8 @@ class Two:
     environment: dict[str, str]
     api: int
     repository: str
+    store: registry.Registry
+    elsewhere: Path
 
     def run(self, command: str, *words: str) -> Result:
         argv = [str(_HALLMARK), command, *words, "--json"]
@@ -102,22 +107,31 @@ def two(nodes: Group, cpu_base: archive.Base, tmp_path_factory: pytest.TempPathF
     for tags in stored.glob("data/docker/registry/v2/repositories/*/_manifests"):
         shutil.rmtree(tags)
     store = registry.start(stored, port)
-    repository = f"{store.address}/vllm"
+    where = f"{store.address}/vllm"
     values = yaml.safe_load((paths.CHECKOUT / "configs" / "clusters" / "local-two.example.yaml").read_text())
     values["profile"] = str(paths.CHECKOUT / "configs" / "profiles" / "cpu-dev.yaml")
     values["paths"] = {"state": str(root / "node"), "models": str(root / "models")}
     values["ports"] = {"api": api, "master": master}
-    values["registry"] = repository
+    values["registry"] = where
     cluster = root / "two.yaml"
     cluster.write_text(yaml.safe_dump(values))
+    # The same profile for another kind of hardware.
+    elsewhere = root / "elsewhere" / "cpu-dev.yaml"
+    kind = root / "home" / "configs" / "hardware" / "cpu-elsewhere.yaml"
+    for path in (elsewhere, kind):
+        path.parent.mkdir(parents=True)
+    kind.write_text((paths.CHECKOUT / "configs" / "hardware" / "cpu.yaml").read_text())
+    profile = (paths.CHECKOUT / "configs" / "profiles" / "cpu-dev.yaml").read_text()
+    elsewhere.write_text(profile.replace("hardware: cpu\n", "hardware: cpu-elsewhere\n"))
     found = {
         **os.environ,
+        "HALLMARK_HOME": str(root / "home"),
         "DOCKER_HOST": nodes.engines[0].host,
         "HALLMARK_SSH_CONFIG": str(nodes.config),
         "HALLMARK_STATE": str(root / "state"),
         "HALLMARK_CACHE": str(paths.cache()),
     }
-    made = Two(nodes, cluster, found, api, repository)
+    made = Two(nodes, cluster, found, api, where, store, elsewhere)
     yield made
     made.run("stop", str(cluster))
     store.end()
@@ -128,6 +142,24 @@ def built(two: Two) -> dict[str, dict[str, Any]]:
     """By name, what was built and pushed."""
     profiles = {"first": "cpu-dev", "bad": str(BAD), "good": str(GOOD)}
     return {name: two.done("image", profile, "--push", two.repository) for name, profile in profiles.items()}
+
+
+def only_for_its_own_image_and_hardware(two: Two, tag: str, built: dict[str, dict[str, Any]]) -> None:
+    """What is attached to the first image counts neither beside another one nor on another kind of hardware."""
+    name, good = str(two.cluster), built["good"]["manifest_digest"]
+    with Repository(repository(two.repository, None)) as there:
+        copied = there.manifest(attached.tag(built["first"]["manifest_digest"]))
+        assert copied is not None
+        there.put_manifest(attached.tag(good), copied.kind, copied.content)
+    beside = two.run("certificate", "verify", f"{two.repository}@{good}")
+    assert beside.status == Exit.MISMATCH
+    assert any(it.startswith("wrong digest: ") for it in beside.document["reasons"])
+    trial = two.run("launch", name, "--image", f"{two.repository}@{good}", "--dry-run")
+    assert (trial.status, "wrong digest: it is about" in trial.told) == (Exit.OK, True), trial.told
+    other = two.run("launch", name, "--profile", str(two.elsewhere), "--image", tag, "--dry-run")
+    assert (other.status, "wrong hardware: it was tested on cpu, not cpu-elsewhere" in other.told) == (Exit.OK, True)
+    listed = two.done("certificate", "list", name)["certificates"]
+    assert sorted((it["valid"], it["revisions"]) for it in listed) == [(False, []), (True, [f"{two.cluster.stem}/1"])]
 
 
 def test_a_group_started_by_hand_is_certified_replaced_and_the_only_one_that_comes_back(
@@ -166,22 +198,40 @@ def test_a_group_started_by_hand_is_certified_replaced_and_the_only_one_that_com
         assert two.answer() == " three four five"
 
         assert two.run("rollback", name, "--to", built["good"]["image"]).status == Exit.NOT_DONE
+        only_for_its_own_image_and_hardware(two, certified["tag"], built)
+        two.done("key", "new", "second")
+        assert two.done("certify", name, "--key", "second", "--expires", "90")["revision"] == 2
+
         engine, tag = two.nodes.engines[0], certified["tag"]
         engine.docker("tag", built["good"]["config_digest"], tag)
         engine.docker("push", tag)
+        rehearsed = two.run("rollback", name, "--to", tag, "--dry-run")
+        assert (rehearsed.status, rehearsed.document["restores"]) == (Exit.OK, 1), rehearsed.told
+        moved = f"{tag} names {built['good']['config_digest']} now, but certified was {first['config_digest']}"
+        assert moved in rehearsed.told
+        # The nodes have what is needed, so a registry that is down is only told of.
+        two.store.end()
         back = two.run("rollback", name, "--to", tag)
         assert back.status == Exit.OK, back.told
-        assert (
-            f"{tag} names {built['good']['config_digest']} now, but certified was {first['config_digest']}" in back.told
-        )
+        assert f"note: what {tag} names now is not known: the registry" in back.told
+        assert "note: signed by ops (" in back.told
         assert two.containers() == [["by-hand-0"], ["by-hand-1", "hallmark-stranger"]]
         revisions = two.done("history", name)["revisions"]
         assert [(it["number"], it["state"], it["restores"], it["certified"]) for it in revisions] == [
             (1, "adopted", None, True),
-            (2, "committed", None, False),
+            (2, "committed", None, True),
             (3, "restored", None, False),
             (4, "committed", 1, True),
         ]
+        changed = two.done("history", name, "--diff", "1", "2")
+        assert changed["facts"]["digest"] == [first["config_digest"], built["good"]["config_digest"]]
+        assert changed["ranks"]
+
+        [second] = [it["keyid"] for it in two.done("key", "list")["keys"] if it["name"] == "second"]
+        two.done("key", "revoke", second)
+        revoked = two.run("rollback", name)
+        assert (revoked.status, "its certificate: revoked key: second" in revoked.told) == (Exit.NOT_DONE, True)
+        assert two.containers() == [["by-hand-0"], ["by-hand-1", "hallmark-stranger"]]
 
         assert two.done("stop", name)["stopped"] == [4]
         assert two.containers() == [[], ["hallmark-stranger"]]
