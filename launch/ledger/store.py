@@ -50,8 +50,8 @@ class Store:
         """
         if self._journal is None or self._read_under != self.lock.number:
             self._journal, self._read_under = self._read(), self.lock.number
-            seen = self._records.seen()
-            self._compare({"this machine": seen} if seen else {})
+            self._compare({})
+            assert self._journal is not None
             if self.lock.number is not None:
                 self.compare()
         return self._journal
@@ -70,26 +70,29 @@ class Store:
         self._compare(self._records.copies())
 
     def _compare(self, copies: Mapping[str, bytes]) -> None:
-        assert self._journal is not None
-        if any(departs(self._journal.content, copy) for copy in copies.values()):
-            # Somebody else may have written since it was read.
-            self._journal = self._read()
-        self._records.note(self._journal.content)
+        seen = self._records.seen()
+        copies = {**({"this machine": seen} if seen else {}), **copies}
+        journal, self._journal = self._journal, None
+        # Somebody else may have written since it was read.
+        if journal is None or any(departs(journal.content, copy) for copy in copies.values()):
+            journal = self._read()
         for node, copy in copies.items():
-            line = departs(self._journal.content, copy)
+            line = departs(journal.content, copy)
             if line is None:
                 continue
             whole = sound(copy)
             if whole is not None:
                 self._say(f"warning: the copy of the history on {node} was edited or damaged: line {whole}")
                 continue
-            ours = len(self._journal.entries)
+            ours = len(journal.entries)
             what = f"line {line} is another than" if line <= ours else f"it ends with line {ours}, line {line} is only"
             raise Mismatch(
                 f"the journal was edited, or lost entries: {what} in the copy on {node}",
-                where=f"{self._journal.where}:{line}",
+                where=f"{journal.where}:{line}",
                 hint="find out who changed it; put the copy in its place, or move the copy away to accept the journal",
             )
+        self._records.note(journal.content)
+        self._journal = journal
 
     def _read(self) -> Journal:
         self._records.refresh(self.lock)

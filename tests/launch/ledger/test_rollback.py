@@ -173,3 +173,20 @@ def test_certificates_are_listed_with_their_revisions_and_what_they_are_worth(pr
     assert any("  a  valid until 20" in line for line in lines)
     certificate(proven, 2).write_text("{}")
     assert "not valid: bad JSON" in proven.run("certificate", "list", "pair").out
+
+
+def test_two_revisions_are_compared_and_the_journal_of_one_is_told(proven: World) -> None:
+    found = proven.done("history", "pair", "--diff", "1", "2")
+    assert found["facts"]["profile"] == ["a", "c"]
+    assert found["patches"] == {"added": ["greets"], "removed": [], "changed": []}
+    assert "+summary: the StandIn, c" in found["profile"]
+    assert "  patch + greets" in proven.run("history", "pair", "--diff", "1", "2").out
+    proven.done("rollback", "pair", "-m", "c is slow")
+    assert "the same, as far as it was recorded" in proven.run("history", "pair", "--diff", "1", "3").out
+    told = proven.run("history", "pair", "--journal", "3").out.splitlines()
+    assert [line.split()[1] for line in told[1:]] == ["INTENT", "STAGED", "STOPPED", "STARTED", "COMMITTED"]
+    events = proven.done("history", "pair", "--journal", "1")["events"]
+    assert [it["event"] for it in events][-1] == "CERTIFIED"
+    for words in (("--diff", "1", "9"), ("--journal", "9")):
+        unknown = proven.run("history", "pair", *words)
+        assert (unknown.exit, "there is no revision 9 — revisions: 1, 2, 3" in unknown.err) == (1, True)
