@@ -40,8 +40,10 @@ class Engine(Protocol):
     def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
         """Ask all ranks to end, then end them; returns when nothing with this mark runs any more."""
 
-    def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
-        """Bring what each rank wrote since its start into `logs`, as NAME.log."""
+    def collect(self, plan: GroupPlan, group: str, logs: Path) -> set[str]:
+        """Bring what each rank wrote since its start into `logs`, as NAME.log.
+
+        Gives the names of the ranks whose file now is of this start; a file of another may be an older copy."""
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Remove what groups of this owner left behind that do not run, but those with the marks of `keep`, on the

@@ -103,19 +103,20 @@ class DockerEngine:
 
         self._reach.each(lambda place: self._asked(place, lambda: halt(place), None), self._all([plan]))
 
-    def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
-        def fetch(rank: RankPlan) -> None:
+    def collect(self, plan: GroupPlan, group: str, logs: Path) -> set[str]:
+        def fetch(rank: RankPlan) -> str | None:
             found = self._asked(rank.place, lambda: self._inspect(rank, group), None)
             if found is None:
-                return
+                return None
             # A container that was started again still has what it wrote before.
             since = found["State"]["StartedAt"]
             words = rank.place.docker("logs", "--since", since, found["Id"])
             done = self._reach.run(rank.place, ("sh", "-c", 'exec "$@" 2>&1', "sh", *words))
             logs.mkdir(parents=True, exist_ok=True)
             (logs / f"{rank.name}.log").write_text(done.stdout, encoding="utf-8")
+            return rank.name
 
-        self._reach.each(fetch, plan.ranks)
+        return {name for name in self._reach.each(fetch, plan.ranks) if name is not None}
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         def clear(place: Place) -> None:
