@@ -116,8 +116,9 @@ class SlurmEngine:
                 raise NeedsOperator(f"job {listed} cannot be ended", hint="see what its nodes say")
             time.sleep(_POLL)
 
-    def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
-        """Nothing to do: srun writes there."""
+    def collect(self, plan: GroupPlan, group: str, logs: Path) -> set[str]:
+        """Nothing to do: srun writes there, each start into files of its own."""
+        return {rank.name for rank in plan.ranks}
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Nothing to do: Slurm forgets jobs that ended."""

@@ -11,7 +11,7 @@ from launch.group.clock import Step
 from launch.group.journal import Event, Journal
 from launch.group.transition import STOP_SECONDS, Generation, restore, switch
 from launch.ledger.history import History, history
-from launch.ledger.judge import judge, load_gates, objections
+from launch.ledger.judge import applicable, judge, load_gates, objections
 from launch.ledger.preflight import in_the_way
 from launch.ledger.retention import kept_revisions
 from launch.ledger.standing import standing
@@ -131,7 +131,7 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
     if wanted.staging.patchset is not None:
         store.save_patchset(wanted.staging.patchset)
     new = Generation(number, wanted.plan, store.mark(number), store.logs(number))
-    gates = load_gates(work.home, list(new.plan.gates.trial))
+    gates = applicable(load_gates(work.home, list(new.plan.gates.trial)), new.plan, work.say)
     results: list[GateResult] = []
 
     def stage() -> None:
