@@ -142,7 +142,7 @@ def _read(path: Path) -> bytes:
 
 def _verdict(found: "Verification") -> Iterator[str]:
     if found.valid:
-        yield f"valid: {found.profile}, {found.digest}, {len(found.gates)} gates passed, key {found.keyid}"
+        yield f"valid: {found.profile}, {found.digest}, {len(found.gates)} gates passed, signed by {found.signed}"
     else:
         yield "not valid:"
         yield from (f"  {reason}" for reason in found.reasons)

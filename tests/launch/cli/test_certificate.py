@@ -59,7 +59,8 @@ def test_a_valid_certificate_is_exit_0_and_has_the_stable_keys(signed: Path) -> 
     result = run("verify", str(signed), "--digest", f"sha256:{DIGEST}", "--profile", "cpu-dev", as_json=True)
     assert result.return_value == Exit.OK
     document = json.loads(result.stdout)
-    assert set(document) == {"valid", "reasons", "digest", "profile", "gates"}
+    assert set(document) == {"valid", "reasons", "digest", "profile", "gates", "signers", "expires"}
+    assert [it["name"] for it in document["signers"]] == ["ops"]
     assert document["valid"] is True
     assert set(document["gates"]["x"]) == {"verdict", "value", "bar"}
     assert run("verify", str(signed)).stdout.startswith("valid: cpu-dev, sha256:aaa")
