@@ -34,6 +34,11 @@ class Verification:
     expires: datetime | None = None
 
     @property
+    def keyid(self) -> str | None:
+        """The first of the trusted keys that signed it; None when none did."""
+        return next(iter(self.signers), None)
+
+    @property
     def signed(self) -> str:
         """Who vouches for it, for people."""
         return ", ".join(f"{name} ({keyid[:16]}…)" for keyid, name in self.signers.items()) or "nobody"

@@ -128,9 +128,3 @@ def test_a_digest_is_looked_up_in_history_and_one_certificate_that_holds_is_enou
 def test_a_digest_without_a_certificate_says_where_to_look(history: Path) -> None:
     with pytest.raises(HallmarkError, match="no certificate about"):
         run("verify", "b" * 64)
-
-
-def test_list_shows_every_certificate_of_the_history_and_what_it_is_worth(history: Path) -> None:
-    listed = json.loads(run("list", as_json=True).stdout)["certificates"]
-    assert sorted(entry["valid"] for entry in listed) == [False, True]
-    assert "not valid: bad JSON" in run("list", "demo").stdout
