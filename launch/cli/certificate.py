@@ -11,6 +11,7 @@ from launch.cli.context import Context
 from recipe.errors import Exit, HallmarkError, Refused
 
 if TYPE_CHECKING:
+    from launch.ledger.certificates import Listed
     from launch.proof.certificate import Verification
     from recipe.image.reference import Reference
 
@@ -46,31 +47,39 @@ def verify(context: Context, which: str, digest: str | None, profile: str | None
 
 
 @certificate.command("list")
-@click.argument("of", metavar="[CLUSTER|REPO:TAG|REPO@DIGEST]", required=False)
+@click.argument("of", metavar="[CLUSTER|REPO|REPO:TAG|REPO@DIGEST]", required=False)
 @click.pass_obj
 def list_(context: Context, of: str | None) -> None:
-    """List certificates: of a cluster's history, of all, or beside an image in a registry. Changes nothing."""
-    from launch.proof import certificate as certificates
-    from launch.proof import keys
+    """List certificates: of one cluster or of all, from history and registry; of a repository; or beside an image.
+    Changes nothing."""
+    from launch.ledger import certificates
+    from launch.proof import certificate, keys
+    from recipe.image.reference import remote
 
-    trusted = keys.trusted()
-    there = _reference(of) if of is not None else None
-    if there is not None:
-        digest, contents = _attached(there)
-        listed: list[tuple[str | None, bytes]] = [(None, content) for content in contents]
+    there = None if of is None or Path(of).is_file() else remote(of)
+    if there is None:
+        found = certificates.of_clusters(context.home, of, context.say)
+    elif there.name is None:
+        found = certificates.of_repository(there)
     else:
-        digest, listed = None, [(str(path), _read(path)) for path in _stored(context, of)]
-    found = [(file, certificates.verify(content, trusted=trusted, digest=digest)) for file, content in listed]
-    document = {"certificates": [{"file": file, **one.document()} for file, one in found]}
+        digest, contents = _attached(there)
+        verified = (certificate.verify(content, trusted=keys.trusted(), digest=digest) for content in contents)
+        pairs = zip(contents, verified, strict=True)
+        found = [certificates.Listed(content, one, images=[there.at(digest)]) for content, one in pairs]
 
     def text() -> str:
-        lines = [
-            f"{one.digest}  {one.profile}  {'valid' if one.valid else 'not valid: ' + one.reasons[0]}"
-            for _, one in found
-        ]
-        return "\n".join(lines) or "no certificates; `hallmark certify CLUSTER` makes one"
+        return "\n".join(_listed(one) for one in found) or "no certificates; `hallmark certify CLUSTER` makes one"
 
-    context.emit(document, text)
+    context.emit({"certificates": [one.to_json() for one in found]}, text)
+
+
+def _listed(one: "Listed") -> str:
+    found = one.found
+    until = f" until {found.expires:%Y-%m-%d}" if found.expires else ""
+    worth = f"valid{until}, signed by {found.signed}" if found.valid else f"not valid: {found.reasons[0]}"
+    about = f"  revision {', '.join(one.revisions)}" if one.revisions else ""
+    beside = f"  beside {', '.join(one.images)}" if one.images else ""
+    return f"{found.digest}  {found.profile}  {worth}{about}{beside}"
 
 
 def find(
@@ -142,7 +151,7 @@ def _read(path: Path) -> bytes:
 
 def _verdict(found: "Verification") -> Iterator[str]:
     if found.valid:
-        yield f"valid: {found.profile}, {found.digest}, {len(found.gates)} gates passed, key {found.keyid}"
+        yield f"valid: {found.profile}, {found.digest}, {len(found.gates)} gates passed, signed by {found.signed}"
     else:
         yield "not valid:"
         yield from (f"  {reason}" for reason in found.reasons)
@@ -157,6 +166,7 @@ def _shown(found: "Verification") -> Iterator[str]:
     yield f"profile   {record['profile']} on {record['hardware']['kind']}, cluster {record['cluster']}"
     yield f"vLLM      {record['vllm']}"
     yield f"tested    {record['started']} to {record['finished']}"
+    yield f"counts    until {found.expires:%Y-%m-%d %H:%M} UTC" if found.expires else "counts    for good"
     for title, entries in (("subject", found.statement["subject"]), ("from", predicate["configuration"])):
         yield from (f"{title:9} {entry['name']} sha256:{entry['digest']['sha256']}" for entry in entries)
     width = max(len(name) for name in record["gates"])

@@ -1,4 +1,4 @@
-"""Commands on a cluster's group: launch, status, logs, stop, certify, rollback, history."""
+"""Commands on a cluster's group: launch, status, logs, stop, certify, rollback."""
 
 import signal
 from collections.abc import Iterator
@@ -46,12 +46,23 @@ def launch(
 @click.argument("cluster")
 @click.option("--to", metavar="REVISION|DIGEST|TAG", help="default: the last certified revision that does not run")
 @click.option("-m", "why", metavar="WHY", help="the reason, for the history")
+@click.option("--dry-run", is_flag=True, help="make every check, say what would be brought back, and change nothing")
 @click.pass_obj
-def rollback(context: Context, cluster: str, to: str | None, why: str | None) -> None:
-    """Launch an earlier certified revision of CLUSTER; its certificate is verified before anything is touched."""
+def rollback(context: Context, cluster: str, to: str | None, why: str | None, dry_run: bool) -> None:
+    """Launch an earlier certified revision of CLUSTER; its certificate is verified before anything is touched.
+
+    A second rollback without --to goes forth again, to what the first one left.
+    """
     from launch.ledger import launch as ledger
 
     opened = work(context.home, cluster, context.say)
+    if dry_run:
+        wanted = ledger.rehearse_rollback(opened, to, why)
+        context.emit(
+            {**wanted.plan.to_json(), "restores": wanted.restores},
+            lambda: f"would bring back revision {wanted.restores}: {wanted.plan.profile}, {wanted.plan.subject.key}",
+        )
+        return
     with _interruptible():
         outcome = ledger.rollback(opened, to, why)
     context.emit(outcome.to_json(), lambda: _launched(outcome))
@@ -124,52 +135,25 @@ def stop(context: Context, cluster: str) -> None:
 @click.command()
 @click.argument("cluster")
 @click.option("--key", metavar="NAME", help="the key to sign with (default: the only one there is)")
+@click.option(
+    "--expires", metavar="DAYS|DATE|never", help="until when it counts (default: gates.expires of the profile)"
+)
 @click.pass_obj
-def certify(context: Context, cluster: str, key: str | None) -> None:
+def certify(context: Context, cluster: str, key: str | None, expires: str | None) -> None:
     """Run the full gates on the running group of CLUSTER and sign the result; the group is never changed."""
     from launch.ledger.certify import certify as prove
 
-    found = prove(work(context.home, cluster, context.say), key)
+    found = prove(work(context.home, cluster, context.say), key, expires)
 
     def text() -> str:
         lines = [f"revision {found.revision} is certified: sha256:{found.digest}", f"  {found.path}"]
         if found.attached is not None:
             lines += [f"  attached to {found.attached}", f"  {found.tag} names it now"]
+        if found.expires is not None:
+            lines.append(f"  counts until {found.expires:%Y-%m-%d %H:%M} UTC")
         return "\n".join(lines)
 
     context.emit(found.to_json(), text)
-
-
-@click.command()
-@click.argument("cluster")
-@click.pass_obj
-def history(context: Context, cluster: str) -> None:
-    """List the revisions of CLUSTER. Changes nothing."""
-    _, past = work(context.home, cluster, context.say).look()
-    revisions = [revision.to_json() for revision in past.revisions.values()]
-
-    def text() -> str:
-        lines = [] if revisions else [f"{cluster} has no history yet"]
-        for entry in revisions:
-            marks = [entry["state"]]
-            if entry["number"] == past.unfinished:
-                marks = [f"unfinished at {entry['state'].upper()}: launch, rollback or stop brings it to an end"]
-            marks += [f"restores {entry['restores']}"] if entry["restores"] else []
-            marks += ["certified"] if entry["certified"] else []
-            marks += ["running"] if entry["number"] == past.running and past.unfinished is None else []
-            reason = f": {entry['why']}" if entry["why"] else ""
-            # What an image holds is not asked here; its name is what was launched.
-            what = entry["patchset"][:8] if entry["patchset"] else entry["image"]
-            lines.append(
-                f"{entry['number']:>3}  {entry['at'][:19]}  {entry['profile']} {what}"
-                f"  {', '.join(marks)}  {entry['who']}{reason}"
-            )
-        for broken in past.broken:
-            held = "; ".join(f"{node}: {owner}" for node, owner in broken["held"].items())
-            lines.append(f"     {broken['at'][:19]}  lock broken by {broken['who']}: {held}")
-        return "\n".join(lines)
-
-    context.emit({"revisions": revisions, "broken_locks": past.broken}, text)
 
 
 def _rank(rank: "RankNow") -> str:

@@ -35,7 +35,7 @@ COMMANDS = {
     "certify": ("group", "certify", "run the full gates on the running group and sign the result"),
     "rollback": ("group", "rollback", "launch an earlier certified revision"),
     "bench": ("bench", "bench", "throughput, latency and acceptance of a cluster or an address"),
-    "history": ("group", "history", "the revisions of a cluster"),
+    "history": ("history", "history", "the revisions of a cluster, and what changed between two"),
     "lock": ("lock", "lock", "who holds a cluster's lock; break it"),
     "certificate": ("certificate", "certificate", "what was certified, and whether it is true"),
     "report": ("report", "report", "the evidence behind a certificate as one HTML page"),

@@ -59,7 +59,8 @@ class Entry:
 
 
 class Journal:
-    """The entries of one file. `write` puts a line where the journal is kept; `where` is that place, for messages.
+    """The entries of one file, and its whole lines as `content`. `write` puts a line where the journal is kept;
+    `where` is that place, for messages.
 
     Errors: Mismatch when a line was changed, removed or put between others.
     """
@@ -71,8 +72,10 @@ class Journal:
         self._last = _NOTHING
         lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
         # A crash in the middle of a write leaves a last line without its end; it never took effect.
-        self._size = sum(len(line) for line in lines if line.endswith(b"\n"))
-        for number, line in enumerate((line for line in lines if line.endswith(b"\n")), start=1):
+        whole = [line for line in lines if line.endswith(b"\n")]
+        self.content = b"".join(whole)
+        self._size = len(self.content)
+        for number, line in enumerate(whole, start=1):
             entry = self._read(line, number)
             if entry.prev != self._last or entry.seq != number:
                 raise self._damaged(number, "does not follow the line before it")
@@ -100,19 +103,15 @@ class Journal:
 
     def _add(self, entry: Entry, line: bytes) -> None:
         self._size += len(line)
+        self.content += line
         self._last = entry.sha256
         self.entries.append(entry)
 
     def _read(self, line: bytes, number: int) -> Entry:
         try:
-            values = json.loads(line)
-            claimed = values.pop("sha256")
-            entry = Entry(**{**values, "event": Event(values["event"])})
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise self._damaged(number, "is not an entry") from None
-        if entry.sha256 != claimed:
-            raise self._damaged(number, "is not what was written")
-        return entry
+            return _entry(line)
+        except ValueError as error:
+            raise self._damaged(number, str(error)) from None
 
     def _damaged(self, number: int, what: str) -> Mismatch:
         return Mismatch(
@@ -120,6 +119,41 @@ class Journal:
             where=f"{self.where}:{number}",
             hint="compare it with a copy; nothing is done on a history that cannot be trusted",
         )
+
+
+def departs(content: bytes, seen: bytes) -> int | None:
+    """The first line at which a journal is no continuation of what was `seen` of it; None when it is one."""
+    ours, theirs = content.splitlines(), seen[: seen.rfind(b"\n") + 1].splitlines()
+    return next(
+        (number for number, line in enumerate(theirs, start=1) if len(ours) < number or ours[number - 1] != line), None
+    )
+
+
+def sound(content: bytes) -> int | None:
+    """The first line of a journal's text that was edited; None when it is whole."""
+    last = _NOTHING
+    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
+        try:
+            entry = _entry(line)
+        except ValueError:
+            return number
+        if (entry.prev, entry.seq) != (last, number):
+            return number
+        last = entry.sha256
+    return None
+
+
+def _entry(line: bytes) -> Entry:
+    """The entry of a line. Errors: ValueError with what is wrong with the line."""
+    try:
+        values = json.loads(line)
+        claimed = values.pop("sha256")
+        entry = Entry(**{**values, "event": Event(values["event"])})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ValueError("is not an entry") from None
+    if entry.sha256 != claimed:
+        raise ValueError("is not what was written")
+    return entry
 
 
 def _json(values: dict[str, Any]) -> bytes:

@@ -24,7 +24,6 @@ from launch.plan.ranks import api_url, flag, model
 from launch.proof.judge_group import LAUNCHED
 from recipe.config.check import Checked, check_cluster
 from recipe.config.gate import MetricGate
-from recipe.config.models import Gates
 from recipe.errors import HallmarkError, Refused
 from recipe.image.plan import LABEL
 
@@ -87,12 +86,14 @@ def adopt(work: Work, profile: str | None, why: str | None) -> Adoption:
             raise Refused(f"the group does not answer at {plan.api_url}: {missing}", hint=hint)
         if known is None:
             saved = work.store.save_plan(number, plan)
+            content = checked.profile.path.read_bytes()
+            work.store.save_profile(content)
             journal.append(
                 Event.ADOPTED,
                 number,
                 kind="adopt",
                 profile=plan.profile,
-                profile_sha256=hashlib.sha256(checked.profile.path.read_bytes()).hexdigest(),
+                profile_sha256=hashlib.sha256(content).hexdigest(),
                 hardware=checked.hardware.name,
                 plan=saved,
                 subject=asdict(plan.subject),
@@ -220,7 +221,7 @@ def _fitting_gates(work: Work, plan: GroupPlan) -> tuple[GroupPlan, list[str]]:
     odd = {name for name, it in gates.items() if isinstance(it, MetricGate) and LAUNCHED in it.labels.values()}
     kept = {kind: tuple(it for it in getattr(plan.gates, kind) if it not in odd) for kind in ("trial", "certify")}
     told = [f"gate {name} is left out: the image was not built by Hallmark, so it has no patch set" for name in odd]
-    return replace(plan, gates=Gates(**kept)), sorted(told)
+    return replace(plan, gates=plan.gates.model_copy(update=kept)), sorted(told)
 
 
 def _image(plan: GroupPlan, planned: GroupPlan) -> str:

@@ -1,17 +1,22 @@
 """Which revision a rollback may go to: one whose certificate holds here and now, with what it is about in place."""
 
+import hashlib
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from launch.ledger import tags
 from launch.ledger.history import History, Revision
 from launch.ledger.subject import recorded
 from launch.ledger.work import Work, refusal
+from launch.nodes import facts
 from launch.nodes.staging import Staging
 from launch.plan.group import GroupPlan
 from recipe.errors import Refused
 
 # Shorter than this is a revision's number; history shows eight characters.
 _SHORTEST_DIGEST = 8
+# What ends sooner is told to whoever rolls back.
+_SOON = timedelta(days=14)
 
 
 @dataclass(frozen=True)
@@ -32,10 +37,11 @@ def restorable(work: Work, past: History, to: str | None) -> Target:
     revision, notes = _choose(work, past, to)
     plan = work.generation(revision.number).plan
     staging = recorded(work, revision, plan)
-    reasons = [*_certificate(work, revision, plan), *staging.unrestorable()]
+    reasons, more = _certificate(work, revision, plan)
+    reasons += staging.unrestorable()
     if reasons:
         raise refusal(f"revision {revision.number} cannot be rolled back to; nothing was touched", reasons)
-    notes += [*tags.moved(work, past, revision.profile), *staging.notes()]
+    notes += [*more, *_forth(past, revision), *tags.moved(work, past, revision.profile), *staging.notes()]
     return Target(revision, plan, staging, list(dict.fromkeys(notes)))
 
 
@@ -83,24 +89,45 @@ def _is_number(to: str) -> bool:
     return to.removeprefix("r").isdecimal() and len(to) < _SHORTEST_DIGEST
 
 
-def _certificate(work: Work, revision: Revision, plan: GroupPlan) -> list[str]:
+def _forth(past: History, target: Revision) -> list[str]:
+    """What is said of a rollback behind a rollback, which goes to what that one left."""
+    now = past.revisions[past.running] if past.running is not None else None
+    if now is None or now.kind != "rollback" or now.old is None:
+        return []
+    left = past.revisions[now.old]
+    if (left.certificate, left.plan) != (target.certificate, target.plan):
+        return []
+    return [f"this goes forth again: revision {now.number} was the rollback away from revision {left.number}"]
+
+
+def _certificate(work: Work, revision: Revision, plan: GroupPlan) -> tuple[list[str], list[str]]:
+    """Why its certificate does not hold here and now, and what is odd about it."""
     from launch.ledger.certify import argv_digest
     from launch.proof import keys
     from launch.proof.certificate import verify
 
     path = work.store.certificates / str(revision.certificate)
     if not path.is_file():
-        return [f"its certificate {path} is missing"]
+        return [f"its certificate {path} is missing"], []
+    content = path.read_bytes()
     found = verify(
-        path.read_bytes(),
+        content,
         trusted=keys.trusted(),
         digest=revision.subject["digest"],
         profile=revision.profile,
         hardware=revision.hardware,
     )
     reasons = list(found.reasons)
+    if hashlib.sha256(content).hexdigest() != revision.certificate_sha256:
+        reasons.append(f"edited: {path.name} is not what the history says was written")
     if found.valid and found.statement is not None:
-        about = {entry["name"]: entry["digest"]["sha256"] for entry in found.statement["predicate"]["configuration"]}
+        predicate = found.statement["predicate"]
+        about = {entry["name"]: entry["digest"]["sha256"] for entry in predicate["configuration"]}
         if about.get("argv") != argv_digest(plan):
             reasons.append("wrong arguments: it is about another command line or environment of the ranks")
-    return [f"its certificate: {reason}" for reason in reasons]
+        unlike = facts.unlike(predicate["hallmark"]["hardware"], (rank.place for rank in plan.ranks))
+        reasons += [f"wrong hardware: {what}" for what in unlike]
+    notes = [f"signed by {found.signed}"] if found.signers else []
+    if found.expires is not None and (left := found.expires - datetime.now(UTC)) < _SOON:
+        notes.append(f"its certificate counts until {found.expires:%Y-%m-%d %H:%M} UTC only, {left.days} days from now")
+    return [f"its certificate: {reason}" for reason in reasons], notes

@@ -18,11 +18,10 @@ from launch.ledger.work import Work, api_key, refusal
 from launch.nodes.facts import machine, model_digest
 from launch.nodes.lock import locked
 from launch.plan.group import GroupPlan
-from launch.proof import certificate, keys, throughput
+from launch.proof import certificate, dates, keys, throughput
 from launch.proof.client import ApiError, Client
 from launch.proof.gates import GateResult
 from launch.proof.statement import PATCH_SET, Evidence, build
-from recipe.config import paths
 from recipe.errors import HallmarkError, Refused
 
 # An image is known by the digest of its configuration, which is the same on every engine.
@@ -34,7 +33,7 @@ _FIGURE_TOKENS = 96
 @dataclass(frozen=True)
 class Certified:
     """The certificate of a revision: its file, the subject's digest, the gates, and single-stream tok/s; in a registry
-    also the image that it is attached to, and the tag that names that image from now on."""
+    also the image that it is attached to, and the tag that names that image from now on; until when it counts."""
 
     revision: int
     digest: str
@@ -43,6 +42,7 @@ class Certified:
     tok_s: float
     attached: str | None
     tag: str | None
+    expires: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -55,18 +55,21 @@ class Certified:
             "tok_s": self.tok_s,
             "attached": self.attached,
             "tag": self.tag,
+            "expires": dates.text(self.expires) if self.expires else None,
         }
 
 
-def certify(work: Work, key: str | None) -> Certified:
-    """Run the full gates on the running group, sign, and record; the group is only asked, never changed.
+def certify(work: Work, key: str | None, expires: str | None = None) -> Certified:
+    """Run the full gates on the running group, sign, and record; the group is only asked, never changed. It counts
+    until `expires` (days or a date; `never`), by default as long as the profile says.
 
     Errors: Refused when nothing runs, a rank is not as planned, a check of the image
-    was skipped, or a gate does not pass; HallmarkError without a key.
-    Errors: Refused when nothing runs, a rank is not as planned, or a gate does not pass; HallmarkError without a key;
+    was skipped, or a gate does not pass; HallmarkError without a key;
     Unreachable when the cluster's registry is not reached, before the gates, or with the certificate in history.
     """
-    signer = keys.load_private(key or _only_key())
+    signer = keys.signer(key or _only_key())
+    if expires not in (None, "never"):
+        dates.until(str(expires), where="--expires")
     with locked(work.store.lock, "certify"):
         journal, past = work.look()
         if past.running is None or past.unfinished is not None:
@@ -109,6 +112,7 @@ def certify(work: Work, key: str | None) -> Certified:
             started=started,
             finished=datetime.now(UTC),
             patches=states(plan),
+            expires=_end(plan, expires),
         )
         envelope = certificate.sign(build(evidence), signer)
         path = _store(work.store.certificates, digest, past.running, envelope)
@@ -121,12 +125,19 @@ def certify(work: Work, key: str | None) -> Certified:
             image=image.name if image else None,
         )
         tag = image.certified(plan.profile, envelope) if image else None
-    return Certified(past.running, digest, path, results, figure.tok_s, image.name if image else None, tag)
+    name = image.name if image else None
+    return Certified(past.running, digest, path, results, figure.tok_s, name, tag, evidence.expires)
 
 
 def argv_digest(plan: GroupPlan) -> str:
     """sha256 over everything that the ranks run: arguments, environments, references to secrets."""
     return _sha256(json.dumps([asdict(rank) for rank in plan.ranks], sort_keys=True).encode())
+
+
+def _end(plan: GroupPlan, asked: str | None) -> datetime | None:
+    days = plan.gates.expires
+    text = asked or (str(days) if days else "never")
+    return None if text == "never" else dates.until(text, where="--expires")
 
 
 def _as_planned(work: Work, generation: Generation) -> None:
@@ -154,14 +165,12 @@ def _store(folder: Path, digest: str, revision: int, envelope: bytes) -> Path:
 
 
 def _only_key() -> str:
-    trusted = {entry.name for entry in keys.trusted().values() if entry.revoked is None}
-    found = [path for path in sorted((paths.state() / "keys").glob("*.key")) if path.stem in trusted]
+    found = keys.own()
     if len(found) == 1:
-        return found[0].stem
+        return found[0]
     if not found:
         raise HallmarkError("there is no key to sign with", hint="hallmark key new NAME")
-    names = ", ".join(path.stem for path in found)
-    raise HallmarkError("there is more than one key", where="--key", hint=f"name one of {names}")
+    raise HallmarkError("there is more than one key", where="--key", hint=f"name one of {', '.join(found)}")
 
 
 def _sha256(data: bytes) -> str:

@@ -44,6 +44,7 @@ class Revision:
             "digest": self.subject["digest"],
             "certified": self.certificate is not None,
             "restores": self.restores,
+            "old": self.old,
             "state": self.state,
             "at": self.at,
             "who": self.who,

@@ -10,6 +10,7 @@ from launch.engines.rendered import with_files
 from launch.group.clock import Step
 from launch.group.journal import Event, Journal
 from launch.group.transition import STOP_SECONDS, Generation, restore, switch
+from launch.ledger import tags
 from launch.ledger.history import History, history
 from launch.ledger.judge import applicable, judge, load_gates, objections
 from launch.ledger.preflight import in_the_way
@@ -24,6 +25,7 @@ from launch.nodes.staging import Staging
 from launch.nodes.variables import NUMBERS, number
 from launch.plan.group import GroupPlan, plan_group
 from launch.proof.gates import GateResult
+from recipe.applier.patchset import PatchSet
 from recipe.config.check import Checked, check_cluster
 from recipe.config.load import Loaded, load_hardware
 from recipe.config.models import Hardware
@@ -71,8 +73,17 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """What is kept beside a plan, so that revisions can be compared when the files have long changed."""
+
+    profile: bytes
+    patchset: PatchSet | None
+
+
+@dataclass(frozen=True)
 class Wanted:
-    """What shall run: the plan, how its subject is put in place, and what the history says about it."""
+    """What shall run: the plan, how its subject is put in place, and what the history says about it; `kept` is None for
+    what was kept before."""
 
     plan: GroupPlan
     staging: Staging
@@ -81,6 +92,8 @@ class Wanted:
     kind: str
     restores: int | None
     why: str | None
+    patches: list[str] | None
+    kept: Kept | None = None
 
 
 def launch(work: Work, profile: str | None, why: str | None, image: str | None = None) -> Outcome:
@@ -91,6 +104,7 @@ def launch(work: Work, profile: str | None, why: str | None, image: str | None =
     wanted = want(work, profile, why, image)
     with locked(work.store.lock, f"launch {wanted.plan.profile}"):
         journal, past = _settled(work)
+        _as_named(work, past, wanted.plan, image)
         known = standing(work, wanted.plan, wanted.hardware.name)
         work.say(known.said)
         outcome = _unchanged(work, past, wanted) or take(work, journal, past, wanted)
@@ -102,21 +116,50 @@ def want(work: Work, profile: str | None, why: str | None, image: str | None = N
     checked = check_cluster(work.home, str(work.cluster.path), profile)
     for finding in checked.findings:
         work.say(f"{finding.severity}: {finding}")
-    subject, staging = found(checked, image)
-    plan = with_files(plan_group(checked.profile, checked.cluster, subject), checked, in_job(work.home))
+    looked = found(checked, image)
+    plan = with_files(plan_group(checked.profile, checked.cluster, looked.subject), checked, in_job(work.home))
     # Gates are looked up before anything stops, so that a misspelt one cannot take a group down.
     load_gates(work.home, [*plan.gates.trial, *plan.gates.certify])
     _check_numbers(checked, plan)
-    sha256 = hashlib.sha256(checked.profile.path.read_bytes()).hexdigest()
-    return Wanted(plan, staging, checked.hardware, sha256, "launch", None, why)
+    content = checked.profile.path.read_bytes()
+    sha256 = hashlib.sha256(content).hexdigest()
+    kept = Kept(content, looked.patchset)
+    return Wanted(plan, looked.staging, checked.hardware, sha256, "launch", None, why, looked.patches, kept)
 
 
 def rehearse(work: Work, profile: str | None, why: str | None, image: str | None = None) -> GroupPlan:
-    """The plan of a launch that would be begun; changes nothing. Errors: as `launch`, up to its preflight."""
+    """The plan of a launch that would be begun, and whether it is certified; changes nothing.
+
+    Errors: as `launch`, up to its preflight.
+    """
     wanted = want(work, profile, why, image)
     _, past = work.look()
+    _as_named(work, past, wanted.plan, image)
     _preflight(work, wanted, work.generation(past.running) if past.running is not None else None)
+    work.say(standing(work, wanted.plan, wanted.hardware.name).said)
     return wanted.plan
+
+
+def rehearse_rollback(work: Work, to: str | None, why: str | None) -> Wanted:
+    """What a rollback would bring up, with every check that is made before anything is touched.
+
+    Errors: as `rollback`, up to its preflight.
+    """
+    _, past = work.look()
+    if past.unfinished is not None:
+        raise Refused(f"revision {past.unfinished} was left unfinished", hint="launch, rollback or stop ends it")
+    wanted, _ = _back(work, past, to, why)
+    _preflight(work, wanted, work.generation(past.running) if past.running is not None else None)
+    return wanted
+
+
+def _as_named(work: Work, past: History, plan: GroupPlan, image: str | None) -> None:
+    why = tags.refused(work, past, image, str(plan.subject.digest)) if image is not None else None
+    if why is not None:
+        hint = (
+            f"`hallmark rollback {work.cluster.name} --to {image}` takes what was certified; name the other by digest"
+        )
+        raise Refused(why, where="--image", hint=hint)
 
 
 def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome:
@@ -128,8 +171,10 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
     number = past.next
     store = work.store
     saved = store.save_plan(number, wanted.plan)
-    if wanted.staging.patchset is not None:
-        store.save_patchset(wanted.staging.patchset)
+    if wanted.kept is not None:
+        store.save_profile(wanted.kept.profile)
+        if wanted.kept.patchset is not None:
+            store.save_patchset(wanted.kept.patchset)
     new = Generation(number, wanted.plan, store.mark(number), store.logs(number))
     gates = applicable(load_gates(work.home, list(new.plan.gates.trial)), new.plan, work.say)
     results: list[GateResult] = []
@@ -145,6 +190,7 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
             plan=saved,
             subject=asdict(wanted.plan.subject),
             restores=wanted.restores,
+            patches=wanted.patches,
             old=past.running,
             who=whoami(),
             why=wanted.why,
@@ -152,6 +198,8 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
         wanted.staging.stage(work.say)
 
     def trial() -> list[str]:
+        if wrong := _another(work, new):
+            return wrong
         results.extend(judge(work.engine, new, gates, work.say))
         return objections(results)
 
@@ -171,26 +219,50 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
     return replace(_outcome(work, new, _url(work, new), changed=True), outage=outage, gates=results)
 
 
+def _another(work: Work, new: Generation) -> list[str]:
+    """In what the group that came up is not the generation that was planned."""
+    return [
+        f"rank {rank.rank} ({rank.name}) is not what was planned: {'; '.join(rank.drift) or 'it does not run'}"
+        for rank in ranks_now(work, new)
+        if not rank.alive or rank.drift
+    ]
+
+
 def rollback(work: Work, to: str | None, why: str | None) -> Outcome:
     """Launch an earlier certified revision: `to` is its number, the start of its digest, or a tag; by default the last
     certified one that is not running.
 
     Errors: Refused when there is none, or its certificate or environment does not hold; nothing is touched then.
     """
-    from launch.ledger.certified import restorable
-
     with locked(work.store.lock, f"rollback {to or ''}".strip()):
         journal, past = _settled(work)
-        target = restorable(work, past, to)
-        work.say(f"revision {target.revision.number} is certified: {target.revision.certificate}")
-        for note in target.notes:
-            work.say(f"note: {note}")
-        # Nothing is read from the profile: that it is broken now may be why somebody rolls back.
-        hardware = load_hardware(work.home, target.revision.hardware)
-        number, sha256 = target.revision.number, target.revision.profile_sha256
-        wanted = Wanted(target.plan, target.staging, hardware, sha256, "rollback", number, why)
+        wanted, notes = _back(work, past, to, why)
         outcome = _unchanged(work, past, wanted) or take(work, journal, past, wanted)
-        return replace(outcome, notes=target.notes)
+        return replace(outcome, notes=notes)
+
+
+def _back(work: Work, past: History, to: str | None, why: str | None) -> tuple[Wanted, list[str]]:
+    """What a rollback brings up, and what is odd about it, which is told. Errors: Refused."""
+    from launch.ledger.certified import restorable
+
+    target = restorable(work, past, to)
+    revision = target.revision
+    work.say(f"revision {revision.number} is certified: {revision.certificate}")
+    for note in target.notes:
+        work.say(f"note: {note}")
+    # Nothing is read from the profile: that it is broken now may be why somebody rolls back.
+    hardware = load_hardware(work.home, revision.hardware)
+    wanted = Wanted(
+        target.plan,
+        target.staging,
+        hardware,
+        revision.profile_sha256,
+        "rollback",
+        revision.number,
+        why,
+        revision.patches,
+    )
+    return wanted, target.notes
 
 
 def stop(work: Work) -> list[int]:

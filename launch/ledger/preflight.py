@@ -56,7 +56,8 @@ def preflight(work: Work, profile: str | None, *, measure: bool = False, least: 
     extra: list[Found] = []
     staging: Staging | None = None
     try:
-        subject, staging = found(checked, None)
+        looked = found(checked, None)
+        subject, staging = looked.subject, looked.staging
         extra.append(passed("image" if subject.kind == "image" else "program", None, subject.reference))
     except Refused as error:
         # The nodes can be looked at without it.

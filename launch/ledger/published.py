@@ -40,6 +40,8 @@ class Published:
                 attached.attach(repository, self.manifest, envelope)
                 proven = repository.manifest(self.manifest)
                 assert proven is not None, "it was there before the gates ran"
+                # Registries clean away what has no tag, and the certified one moves on with the next certificate.
+                repository.put_manifest(str(proven.config).removeprefix("sha256:")[:12], proven.kind, proven.content)
                 repository.put_manifest(tag, proven.kind, proven.content)
         except HallmarkError as error:
             message = f"the certificate is in the history, but not (or without its tag) in {self.registry.repository}"

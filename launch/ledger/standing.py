@@ -34,7 +34,7 @@ def standing(work: Work, plan: GroupPlan, hardware: str) -> Standing:
             reasons.append(f"{source}: {found.reasons[0]}")
             continue
         predicate = found.statement["predicate"]
-        told = f"{source}, tested {predicate['hallmark']['finished']}, key {str(found.keyid)[:16]}"
+        told = f"{source}, tested {predicate['hallmark']['finished']}, signed by {found.signed}"
         named = {entry["name"]: entry["digest"]["sha256"] for entry in predicate["configuration"]}
         if named.get("argv") == argv_digest(plan):
             return Standing(True, f"{what} is certified: {told}")

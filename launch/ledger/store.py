@@ -2,13 +2,13 @@
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from launch.group.journal import Journal
+from launch.group.journal import Journal, departs, sound
 from launch.nodes.lock import Lock
 from launch.nodes.records import JOURNAL, Records, write
 from launch.nodes.shelf import shelves
@@ -31,6 +31,7 @@ class Store:
         self.name = cluster.name
         found = shelves(cluster)
         self.lock = Lock(found)
+        self._say = say
         self._records = Records(found, say)
         self.folder = self._records.folder
         self._journal: Journal | None = None
@@ -44,20 +45,59 @@ class Store:
     def journal(self) -> Journal:
         """Read the journal, once a command and again once it has the lock; all other records come with it.
 
-        Errors: Unreachable; Mismatch when it was edited, or is gone while there are revisions' logs or copies of it.
+        Errors: Unreachable; Mismatch when it was edited, lost entries, or is gone while there are revisions' logs or
+        copies of it.
         """
         if self._journal is None or self._read_under != self.lock.number:
-            self._records.refresh(self.lock)
-            journal = Journal(self.folder / JOURNAL, self._write, f"{self._records.head.where}/{JOURNAL}")
-            if not journal.entries and (self.folder / "logs").exists():
-                hint = "put the file back; what runs is only found through it"
-                raise Mismatch("the journal is missing or damaged from its first line", where=journal.where, hint=hint)
-            self._journal, self._read_under = journal, self.lock.number
+            self._journal, self._read_under = self._read(), self.lock.number
+            seen = self._records.seen()
+            self._compare({"this machine": seen} if seen else {})
+            if self.lock.number is not None:
+                self.compare()
         return self._journal
 
     def seen(self) -> Journal:
         """The journal as it was read here last; for when the head is not reached. Nothing can be written to it."""
         return Journal(self.folder / JOURNAL, self._write, f"{self.folder}/{JOURNAL}")
+
+    def compare(self) -> None:
+        """Compare the journal with its copies on the other nodes; one that was edited is told of, and replaced with
+        the next entry.
+
+        Errors: Mismatch when a whole copy says that the journal lost entries or is another one.
+        """
+        self.journal()
+        self._compare(self._records.copies())
+
+    def _compare(self, copies: Mapping[str, bytes]) -> None:
+        assert self._journal is not None
+        if any(departs(self._journal.content, copy) for copy in copies.values()):
+            # Somebody else may have written since it was read.
+            self._journal = self._read()
+        self._records.note(self._journal.content)
+        for node, copy in copies.items():
+            line = departs(self._journal.content, copy)
+            if line is None:
+                continue
+            whole = sound(copy)
+            if whole is not None:
+                self._say(f"warning: the copy of the history on {node} was edited or damaged: line {whole}")
+                continue
+            ours = len(self._journal.entries)
+            what = f"line {line} is another than" if line <= ours else f"it ends with line {ours}, line {line} is only"
+            raise Mismatch(
+                f"the journal was edited, or lost entries: {what} in the copy on {node}",
+                where=f"{self._journal.where}:{line}",
+                hint="find out who changed it; put the copy in its place, or move the copy away to accept the journal",
+            )
+
+    def _read(self) -> Journal:
+        self._records.refresh(self.lock)
+        journal = Journal(self.folder / JOURNAL, self._write, f"{self._records.head.where}/{JOURNAL}")
+        if not journal.entries and (self.folder / "logs").exists():
+            hint = "put the file back; what runs is only found through it"
+            raise Mismatch("the journal is missing or damaged from its first line", where=journal.where, hint=hint)
+        return journal
 
     def logs(self, revision: int) -> Path:
         return self.folder / "logs" / f"r{revision}"
@@ -105,11 +145,28 @@ class Store:
                 return found
         raise Mismatch("the patch set is missing or was edited", where=str(path))
 
+    def save_profile(self, content: bytes) -> None:
+        """Keep a profile's file by its sha256."""
+        write(self._profile(hashlib.sha256(content).hexdigest()), content)
+
+    def load_profile(self, sha256: str) -> str | None:
+        """A profile's file; None when it was not kept, or is no longer what was."""
+        with suppress(OSError):
+            content = self._profile(sha256).read_bytes()
+            if hashlib.sha256(content).hexdigest() == sha256:
+                return content.decode(errors="replace")
+        return None
+
     def _write(self, size: int, line: bytes) -> None:
         self._records.append(size, line, self.lock)
+        assert self._journal is not None
+        self._records.note(self._journal.content + line)
 
     def _patchset(self, sha256: str) -> Path:
         return self.folder / "patchsets" / f"{sha256}.json"
+
+    def _profile(self, sha256: str) -> Path:
+        return self.folder / "profiles" / f"{sha256}.yaml"
 
     def _plan(self, revision: int) -> Path:
         return self.folder / "plans" / f"r{revision}.json"

@@ -1,7 +1,7 @@
 """What a cluster's engine runs, by its kind: found for a profile, found again for a revision, looked for in advance."""
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launch.group.transition import Generation
@@ -15,6 +15,7 @@ from launch.nodes.preflight.site import Old, Site, plan_ports
 from launch.nodes.staging import Staging
 from launch.plan.group import GroupPlan, Subject
 from launch.plan.place import Place
+from recipe.applier.patchset import PatchSet
 from recipe.catalogue.compile import compile_profile
 from recipe.config.check import Checked
 from recipe.config.load import Loaded, venv_folder
@@ -57,17 +58,30 @@ def in_job(home: Path) -> list[str]:
     return [sys.executable, "-m", "launch.cli.in_job", "--home", str(home)]
 
 
-def found(checked: Checked, reference: str | None) -> tuple[Subject, Staging]:
-    """What is run, looked at: with its digest, and the way to put it in place.
+@dataclass(frozen=True)
+class Found:
+    """What is run, looked at: with its digest, the way to put it in place, and what it was patched with, as far as that
+    is known: the ids, and the patch set itself."""
+
+    subject: Subject
+    staging: Staging
+    patches: list[str] | None
+    patchset: PatchSet | None
+
+
+def found(checked: Checked, reference: str | None) -> Found:
+    """Look at what is run.
 
     Errors: as `named`; HallmarkError without the virtual environment; Refused without the image.
     """
     profile, cluster, hardware = checked.profile, checked.cluster, checked.hardware
+    compiled = compile_profile(profile) if profile.value.release else None
     if cluster.value.bare:
         subject = named(profile, cluster, reference)
-        venv = Path(str(subject.venv))
-        made = environment.describe(venv, compile_profile(profile))
-        return replace(subject, reference=str(made.folder), digest=made.digest), made
+        assert compiled is not None, "the process engine runs patched releases only"
+        made = environment.describe(Path(str(subject.venv)), compiled)
+        subject = replace(subject, reference=str(made.folder), digest=made.digest)
+        return Found(subject, made, _ids(compiled), compiled)
     subject = named(profile, cluster, reference)
     registry = registry_of(cluster)
     where = None if reference is None else "--image"
@@ -76,7 +90,14 @@ def found(checked: Checked, reference: str | None) -> tuple[Subject, Staging]:
     # The image itself says what was patched, also when it was built from other files than are here now.
     subject = replace(subject, patchset=here.labels.get(f"{LABEL}.patchset"), digest=digest)
     places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
-    return subject, image.staged(subject.reference, digest, places, registry)
+    listed = here.labels.get(f"{LABEL}.patches")
+    patches = None if listed is None else [it for it in listed.split(",") if it]
+    same = compiled if compiled is not None and compiled.sha256 == subject.patchset else None
+    return Found(subject, image.staged(subject.reference, digest, places, registry), patches, same)
+
+
+def _ids(patchset: PatchSet) -> list[str]:
+    return [str(patch["id"]) for patch in patchset.patches]
 
 
 def registry_of(cluster: Loaded[Cluster]) -> Reference | None:
@@ -92,7 +113,8 @@ def recorded(work: Work, revision: Revision, plan: GroupPlan) -> Staging:
     subject = revision.subject
     if subject["kind"] == "image":
         places = (rank.place for rank in plan.ranks)
-        return image.staged(subject["reference"], subject["digest"], places, registry_of(work.cluster))
+        registry = registry_of(work.cluster)
+        return image.staged(subject["reference"], subject["digest"], places, registry, revision.image)
     patchset = work.store.load_patchset(subject["patchset"])
     return Environment(Path(subject["reference"]), subject["digest"], patchset, Path(subject["venv"]))
 

@@ -58,6 +58,18 @@ def moved(work: Work, past: History, profile: str) -> list[str]:
     return found.notes if found is not None else []
 
 
+def refused(work: Work, past: History, text: str, digest: str) -> str | None:
+    """Why an image is not launched under the name `text`: a certified tag that was moved to `digest` says that this was
+    proven, which is not so. Any other tag is what it names."""
+    name = _whole(work, text)
+    if name not in (_whole(work, certified_tag(profile)) for profile in past.certified):
+        return None
+    certified = _certified(work, past, text, name)
+    assert certified is not None
+    was = certified.subject["digest"]
+    return f"tag moved: {name} was certified as sha256:{was}, and names sha256:{digest} now" if was != digest else None
+
+
 def _whole(work: Work, text: str) -> str:
     """A bare tag or manifest's digest is one of the cluster's registry, or a tag of the images that are built here."""
     registry = registry_of(work.cluster)

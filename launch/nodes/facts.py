@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from launch.nodes import reach
@@ -13,11 +14,32 @@ from recipe.errors import Refused
 _HASHES = 'cd "$1" && find -L . -type f -exec sha256sum {} +'
 
 
+# A node without the program, or whose driver does not answer, has no GPUs that it could name.
+_MACHINE = "uname -s; uname -r; uname -m; nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null || true"
+
+
 def machine(place: Place) -> dict[str, object]:
-    """Machine, kernel and system of a node, as `uname` names them."""
-    done = reach.run(place, ("uname", "-m", "-r", "-s"))
-    system, kernel, processor = done.stdout.split()
-    return {"machine": processor, "kernel": kernel, "system": system}
+    """Machine, kernel and system of a node, as `uname` names them, and the names of its GPUs, as `nvidia-smi` does."""
+    lines = reach.run(place, ("sh", "-c", _MACHINE)).stdout.splitlines()
+    system, kernel, processor, *gpus = [line.strip() for line in lines if line.strip()]
+    return {"machine": processor, "kernel": kernel, "system": system, "gpus": sorted(gpus)}
+
+
+def unlike(tested: Mapping[str, object], places: Iterable[Place]) -> list[str]:
+    """In what nodes are another kind of machine than the one that was `tested`, by what `machine` said of it then."""
+    wrong = []
+    each = list(dict.fromkeys(places))
+    for place, now in zip(each, reach.each(machine, each), strict=True):
+        for part, said in (("machine", str), ("gpus", _kinds)):
+            then = tested.get(part)
+            if then is not None and said(then) != said(now[part]):
+                wrong.append(f"it was tested on {said(then)}, node {place.name} has {said(now[part])}")
+    return wrong
+
+
+def _kinds(gpus: object) -> str:
+    names = sorted(set(gpus)) if isinstance(gpus, list) else []
+    return ", ".join(map(str, names)) or "no GPU"
 
 
 def model_folder(rank: RankPlan) -> PurePosixPath | None:

@@ -31,12 +31,14 @@ KEPT = "hallmark-kept"
 @dataclass(frozen=True)
 class StagedImage:
     """An image on its nodes. `reference` is the name under which it was found; `digest` the sha256 (hex) of its
-    configuration; `registry` the repository of the cluster's registry."""
+    configuration; `registry` the repository of the cluster's registry; `known` REPO@sha256:HEX, under which it was
+    once in a registry."""
 
     reference: str
     digest: str
     places: tuple[Place, ...]
     registry: Reference | None = None
+    known: str | None = None
 
     @property
     def patchset(self) -> None:
@@ -80,13 +82,15 @@ class StagedImage:
             return None
         own = remote(self.reference)
         names = [self.digest[:12]]
-        if own is not None and own.name is not None and own.repository == self.registry.repository:
-            names.insert(0, own.name)
+        # Its own digest last: a tag may have been moved away from it, but never that.
+        for found in (own, remote(self.known or "")):
+            if found is not None and found.name is not None and found.repository == self.registry.repository:
+                names = [found.name, *names] if found is own else [*names, found.name]
         with _asked(self.registry) as repository:
             for name in names:
-                found = repository.manifest(name)
-                if found is not None and found.config == self.id:
-                    return found.digest
+                there = repository.manifest(name)
+                if there is not None and there.config == self.id:
+                    return there.digest
         return None
 
     def publish(self, say: Callable[[str], None]) -> str:
@@ -226,6 +230,12 @@ def _here(reference: str) -> Image | None:
     return inspect.image(_CLIENT, reference)
 
 
-def staged(reference: str, digest: str, places: Iterable[Place], registry: Reference | None = None) -> StagedImage:
+def staged(
+    reference: str,
+    digest: str,
+    places: Iterable[Place],
+    registry: Reference | None = None,
+    known: str | None = None,
+) -> StagedImage:
     """The image on each of these places once."""
-    return StagedImage(reference, digest, tuple(dict.fromkeys(places)), registry)
+    return StagedImage(reference, digest, tuple(dict.fromkeys(places)), registry, known)

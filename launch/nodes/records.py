@@ -7,8 +7,10 @@ import hashlib
 import os
 import tarfile
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 
+from launch.nodes import reach
 from launch.nodes.lock import Lock, overtaken
 from launch.nodes.shelf import Shelf, pack, unpack
 from recipe.config import paths
@@ -29,6 +31,8 @@ class Records:
         # By node, what it was sent; None when it could not be.
         self._sent: dict[str, dict[str, str] | None] = {}
         self.folder = _here(self.head)
+        # Of a head that is this machine a copy of the journal is kept apart, which shows what was taken from it.
+        self._apart = _apart(self.head) / JOURNAL if self.head.place.local else None
 
     def refresh(self, lock: Lock) -> None:
         """Read them from the head.
@@ -41,6 +45,32 @@ class Records:
             self._fetch(known, lock)
         if not _journal(self.folder):
             self._look_elsewhere()
+
+    def seen(self) -> bytes | None:
+        """The journal as it was read or written last from this machine, kept apart from the head's own; None when the
+        head is another machine: `refresh` compares that."""
+        return self._apart.read_bytes() if self._apart is not None and self._apart.is_file() else None
+
+    def note(self, content: bytes) -> None:
+        """Keep that as what was seen of the journal."""
+        if self._apart is not None and len(content) > len(self.seen() or b""):
+            write(self._apart, content)
+
+    def copies(self) -> dict[str, bytes]:
+        """By node, the copies of the journal on the other nodes. One that is not reached is told of."""
+        owner = self.folder / "id"
+        if not owner.exists():
+            return {}
+
+        def ask(shelf: Shelf) -> bytes | None:
+            try:
+                return shelf.ask("copied", f"{shelf.name}-{owner.read_text()}").stdout.encode()
+            except HallmarkError as error:
+                self._say(f"warning: the history is not compared with the copy on node {shelf.place.name}: {error}")
+                return None
+
+        found = zip(self._others, reach.each(ask, self._others), strict=True)
+        return {shelf.place.name: content for shelf, content in found if content}
 
     def append(self, size: int, line: bytes, lock: Lock) -> None:
         """Write one line behind the journal's first `size` bytes, durably, with all new files; then send copies.
@@ -74,8 +104,10 @@ class Records:
         except (tarfile.TarError, ValueError, EOFError, OSError) as error:
             raise Refused(f"the records did not arrive whole: {error}", where=self.head.where) from None
         if not found.get(JOURNAL, b"").startswith(known):
+            pairs = enumerate(zip_longest(known.splitlines(), found.get(JOURNAL, b"").splitlines()), start=1)
+            line = next(number for number, (ours, theirs) in pairs if ours != theirs)
             raise Mismatch(
-                f"the journal does not go on from what was seen here before, in {self.folder}",
+                f"the journal does not go on from what was seen here before, in {self.folder}: line {line} is another",
                 where=f"{self.head.where}/{JOURNAL}",
                 hint="find out who changed it; move that folder away to accept what is on the head",
             )
@@ -145,8 +177,10 @@ def write(path: Path, content: bytes) -> None:
 
 
 def _here(head: Shelf) -> Path:
-    if head.place.local:
-        return Path(head.state) / "clusters" / head.name
+    return Path(head.state) / "clusters" / head.name if head.place.local else _apart(head)
+
+
+def _apart(head: Shelf) -> Path:
     apart = hashlib.sha256(f"{head.place.address}\n{head.state}".encode()).hexdigest()[:8]
     return paths.state() / "clusters" / f"{head.name}-{apart}"
 

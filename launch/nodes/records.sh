@@ -76,6 +76,9 @@ case $action in
     mkdir -p "$state/copies/$1"
     unpack "$state/copies/$1" fast
     ;;
+  copied) # OWNER; the copy of the journal
+    if [ -f "$state/copies/$1/journal.jsonl" ]; then cat "$state/copies/$1/journal.jsonl"; fi
+    ;;
   copies)
     for found in "$state/copies/$name"-* "$folder/journal.jsonl"; do
       if [ -e "$found" ]; then echo "$found"; fi

@@ -2,6 +2,8 @@
 tag that is made from the image's digest. What was attached before stays, whoever attached it."""
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from launch.proof.envelope import LARGEST
@@ -13,6 +15,7 @@ ENVELOPE = "application/vnd.dsse.envelope.v1+json"
 # cosign reads the signature of a layer here; an attestation has its own in the envelope, so that it is empty.
 _ANNOTATIONS = {"dev.cosignproject.cosign/signature": "", "predicateType": TEST_RESULT}
 _TRIES = 3
+_TAG = re.compile(r"sha256-([0-9a-f]{64})\.att")
 
 Json = dict[str, Any]
 
@@ -20,6 +23,17 @@ Json = dict[str, Any]
 def tag(manifest: str) -> str:
     """The tag of what is attached to the image with this manifest digest."""
     return f"{manifest.replace(':', '-')}.att"
+
+
+def everything(repository: Repository) -> Iterator[tuple[str, bytes]]:
+    """The digest of every manifest of the repository that something is attached to, with each envelope.
+
+    Errors: as `read`.
+    """
+    for name in sorted(repository.tags()):
+        if found := _TAG.fullmatch(name):
+            manifest = f"sha256:{found[1]}"
+            yield from ((manifest, envelope) for envelope in read(repository, manifest))
 
 
 def read(repository: Repository, manifest: str) -> list[bytes]:

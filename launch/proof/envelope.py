@@ -9,13 +9,14 @@ import binascii
 import copy
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import UnverifiedSignatureError
-from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]  # has no __all__
+from securesystemslib.signer import Signer  # type: ignore[attr-defined]  # has no __all__
 
-from launch.proof.keys import Trusted, public_key, verifier
+from launch.proof.keys import Trusted, TrustedKey, public_key, verifier
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 # A certificate of ten gates with their texts is some ten kilobytes.
@@ -26,15 +27,16 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Opened:
-    """What an envelope holds. The payload is to be believed only when `reasons` is empty; `keyid` is then the
-    key that vouches for it."""
+    """What an envelope holds. The payload is to be believed only when `reasons` is empty; `signers` then maps the ids
+    of all trusted keys that vouch for it to their names. `forged`: somebody who is trusted signed something else."""
 
     payload: Json | None
-    keyid: str | None
+    signers: dict[str, str]
     reasons: list[str]
+    forged: bool = False
 
 
-def seal(payload: Json, signer: CryptoSigner) -> bytes:
+def seal(payload: Json, signer: Signer) -> bytes:
     """The envelope of a payload, as JSON text. Errors: ValueError (NaN, infinity)."""
     body = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     envelope = Envelope(body.encode(), PAYLOAD_TYPE, {})
@@ -42,38 +44,43 @@ def seal(payload: Json, signer: CryptoSigner) -> bytes:
     return (json.dumps(envelope.to_dict(), sort_keys=True, indent=1) + "\n").encode()
 
 
-def open_(content: bytes, trusted: Trusted) -> Opened:
-    """Open an envelope; never raises for what is in it."""
+def open_(content: bytes, trusted: Trusted, now: datetime | None = None) -> Opened:
+    """Open an envelope by the trust list as it counts at `now`; never raises for what is in it."""
     if len(content) > LARGEST:
-        return Opened(None, None, [f"huge input: {len(content)} bytes, at most {LARGEST} are read"])
+        return Opened(None, {}, [f"huge input: {len(content)} bytes, at most {LARGEST} are read"])
     try:
-        envelope = _envelope(_loads(content))
-        payload = _loads(envelope.payload)
+        envelope = _envelope(_loads(content, "the envelope"))
+        payload = _loads(envelope.payload, "the payload")
     except _Bad as bad:
-        return Opened(None, None, [str(bad)])
+        return Opened(None, {}, [str(bad)])
     if envelope.payload_type != PAYLOAD_TYPE:
-        return Opened(payload, None, [f"wrong payload type: {envelope.payload_type!r} instead of {PAYLOAD_TYPE!r}"])
-    reasons = []
+        return Opened(payload, {}, [f"wrong payload type: {envelope.payload_type!r} instead of {PAYLOAD_TYPE!r}"])
+    signers, reasons, forged = {}, [], False
     for keyid in envelope.signatures:
-        reason = _refusal(envelope, keyid, trusted)
-        if reason is None:
-            return Opened(payload, keyid, [])
-        reasons.append(reason)
-    return Opened(payload, None, reasons or ["no signature: nobody vouches for this"])
+        entry = trusted.get(keyid)
+        if entry is None:
+            reasons.append(f"unknown key: {keyid[:64]} is not trusted here")
+        elif entry.revoked:
+            reasons.append(f"revoked key: {entry.name} ({keyid[:16]}…), on {entry.revoked}")
+        elif entry.expired(now):
+            reasons.append(f"expired key: {entry.name} ({keyid[:16]}…), on {entry.expires}")
+        elif _signed(envelope, keyid, entry):
+            signers[keyid] = entry.name
+        else:
+            forged = True
+            reasons.append(f"bad signature: {entry.name} ({keyid[:16]}…) did not sign this content")
+    if signers:
+        return Opened(payload, signers, [])
+    return Opened(payload, {}, reasons or ["no signature: nobody vouches for this"], forged)
 
 
-def _refusal(envelope: Envelope, keyid: str, trusted: Trusted) -> str | None:
-    entry = trusted.get(keyid)
-    if entry is None:
-        return f"unknown key: {keyid[:64]} is not trusted here"
-    if entry.revoked:
-        return f"revoked key: {entry.name} ({keyid[:16]}…), on {entry.revoked}"
+def _signed(envelope: Envelope, keyid: str, entry: TrustedKey) -> bool:
     key = verifier(keyid, public_key(entry.pem.encode(), where=entry.name))
     try:
         envelope.verify([key], 1)
     except UnverifiedSignatureError:
-        return f"bad signature: it was not made by {entry.name} ({keyid[:16]}…) over this content"
-    return None
+        return False
+    return True
 
 
 class _Bad(Exception):
@@ -88,31 +95,32 @@ def _envelope(data: Json) -> Envelope:
     texts += [entry.get(key) for entry in signatures for key in ("keyid", "sig")]
     if not all(isinstance(text, str) for text in texts):
         raise _Bad("bad JSON: the envelope lacks payload, payloadType, or a signature's keyid and sig")
-    for encoded in [data["payload"], *(entry["sig"] for entry in signatures)]:
-        _one_spelling(encoded)
+    _one_spelling(data["payload"], "the payload")
+    for entry in signatures:
+        _one_spelling(entry["sig"], "a signature")
     if len({entry["keyid"] for entry in signatures}) < len(signatures):
         raise _Bad("bad JSON: one key has signed twice")
     # from_dict takes the signatures' fields out of what it is given
     return Envelope.from_dict(copy.deepcopy(data))
 
 
-def _one_spelling(encoded: str) -> None:
+def _one_spelling(encoded: str, what: str) -> None:
     # Lenient decoders let bits of the last character, and with them the file, change without notice.
     try:
         decoded = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
-        raise _Bad("bad JSON: payload or signature is not base64") from None
+        raise _Bad(f"bad JSON: {what} is not base64") from None
     if base64.b64encode(decoded).decode() != encoded:
-        raise _Bad("bad JSON: payload or signature is not in the canonical form of base64")
+        raise _Bad(f"bad JSON: {what} is not in the canonical form of base64")
 
 
-def _loads(content: bytes) -> Json:
+def _loads(content: bytes, what: str) -> Json:
     try:
         data = json.loads(content.decode("utf-8"), object_pairs_hook=_no_doubles, parse_constant=_no_constants)
     except (ValueError, RecursionError) as error:
-        raise _Bad(f"bad JSON: {str(error)[:200] or type(error).__name__}") from None
+        raise _Bad(f"bad JSON: {str(error)[:200] or type(error).__name__}, in {what}") from None
     if not isinstance(data, dict):
-        raise _Bad("bad JSON: not an object")
+        raise _Bad(f"bad JSON: not an object, in {what}")
     return data
 
 

@@ -1,7 +1,7 @@
 """Ed25519 keys of this user, and the list of keys whose certificates count.
 
-Owns STATE/keys: `NAME.key` (PKCS8 PEM, mode 0600), `NAME.pub` (SubjectPublicKeyInfo PEM) and `trusted.json`. A
-key's id is the sha256 (hex) of its SubjectPublicKeyInfo in DER.
+Owns STATE/keys: `NAME.key` (PKCS8 PEM, mode 0600) or `NAME.agent` (a program that signs), `NAME.pub`
+(SubjectPublicKeyInfo PEM) and `trusted.json`. A key's id is the sha256 (hex) of its SubjectPublicKeyInfo in DER.
 """
 
 import fcntl
@@ -10,7 +10,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -21,8 +21,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
-from securesystemslib.signer import CryptoSigner, SSlibKey  # type: ignore[attr-defined]  # has no __all__
+from securesystemslib.signer import CryptoSigner, Signer, SSlibKey  # type: ignore[attr-defined]  # has no __all__
 
+from launch.proof import agent, dates
 from recipe.config import paths
 from recipe.errors import HallmarkError, Mismatch, Refused
 
@@ -32,12 +33,18 @@ _PREFIX = re.compile(r"[0-9a-f]{8,64}")
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class TrustedKey:
-    """One entry of the trust list. `added` and `revoked` are UTC times (ISO 8601), `pem` is the public key."""
+    """One entry of the trust list. `added`, `revoked` and `expires` are UTC times (ISO 8601), `pem` is the public
+    key."""
 
     name: str
     pem: str
     added: str
     revoked: str | None = None
+    expires: str | None = None
+
+    def expired(self, now: datetime | None = None) -> bool:
+        """Whether its word no longer counts because its time is over."""
+        return self.expires is not None and dates.past(datetime.fromisoformat(self.expires), now)
 
 
 Trusted = Mapping[str, TrustedKey]
@@ -46,40 +53,78 @@ Trusted = Mapping[str, TrustedKey]
 _LIST = TypeAdapter(dict[str, TrustedKey])
 
 
-def new(name: str) -> str:
-    """Make a key pair and trust it; the key's id. Never overwrites. Errors: HallmarkError."""
-    if not _NAME.fullmatch(name):
-        raise HallmarkError(f"{name!r} is no name for a key", hint="use a-z, 0-9, '.', '_' and '-', such as ops-1")
+def new(name: str, expires: datetime | None = None) -> str:
+    """Make a key pair and trust it until `expires`; the key's id. Never overwrites. Errors: HallmarkError."""
     private = Ed25519PrivateKey.generate()
     secret = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    keyid, pem = _identify(private.public_key())
-    files = ((f"{name}.key", secret, 0o600), (f"{name}.pub", pem.encode(), 0o644))
+    return _add(name, private.public_key(), f"{name}.key", secret, expires)
+
+
+def new_agent(name: str, public: Path, command: Sequence[str], expires: datetime | None = None) -> str:
+    """Let a program sign as NAME, and trust its public key (a PEM file); the key's id. The program signs once to see
+    that it can.
+
+    Errors: HallmarkError; Refused when it cannot sign for this key.
+    """
+    key = public_key(_content(public), where=str(public))
+    found = agent.AgentSigner(command, verifier(_identify(key)[0], key), "--agent")
+    found.sign(b"hallmark: may this key be used?")
+    return _add(name, key, f"{name}.agent", agent.words(command), expires)
+
+
+def _add(name: str, key: Ed25519PublicKey, file: str, secret: bytes, expires: datetime | None) -> str:
+    if not _NAME.fullmatch(name):
+        raise HallmarkError(f"{name!r} is no name for a key", hint="use a-z, 0-9, '.', '_' and '-', such as ops-1")
+    keyid, pem = _identify(key)
+    files = ((file, secret, 0o600), (f"{name}.pub", pem.encode(), 0o644))
     with _editing() as entries:
-        for path in (_folder() / file for file, _, _ in files):
+        for path in (_folder() / f"{name}{kind}" for kind in (".key", ".agent", ".pub")):
             if path.exists():
                 raise HallmarkError("is there already", where=str(path), hint="choose another name")
+        _not_revoked(entries.get(keyid), name)
         try:
             for file, content, mode in files:
                 with os.fdopen(os.open(_folder() / file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
                     out.write(content)
         except OSError as error:
-            # Both names were free a moment ago, so what is there now is half of this key.
+            # All names were free a moment ago, so what is there now is half of this key.
             for file, _, _ in files:
                 (_folder() / file).unlink(missing_ok=True)
-            raise Refused(
-                f"the key cannot be written: {error.strerror}", where=str(_folder() / f"{name}.key")
-            ) from None
-        entries[keyid] = TrustedKey(name, pem, _now())
+            raise Refused(f"the key cannot be written: {error.strerror}", where=str(_folder() / files[0][0])) from None
+        entries[keyid] = TrustedKey(name, pem, _now(), expires=dates.text(expires) if expires else None)
     return keyid
 
 
-def load_private(name: str) -> CryptoSigner:
-    """Load the private key NAME for signing.
+def own() -> list[str]:
+    """The names of the keys that can sign here and whose word counts."""
+    entries = trusted()
+    good = {entry.name for entry in entries.values() if entry.revoked is None and not entry.expired()}
+    found = {path.stem for kind in ("key", "agent") for path in _folder().glob(f"*.{kind}")}
+    return sorted(good & found)
 
-    Errors: HallmarkError (there is none, it is not an Ed25519 key, others may read it), Refused (it is revoked).
+
+def signer(name: str) -> Signer:
+    """What signs as NAME: its private key, or its agent.
+
+    Errors: HallmarkError (there is none, it is not an Ed25519 key, others may read or change it), Refused (it is
+    revoked or expired).
     """
+    path = _folder() / f"{name}.agent"
+    if not path.exists():
+        return load_private(name)
+    public = _folder() / f"{name}.pub"
+    key = public_key(_content(public), where=str(public))
+    keyid = _identify(key)[0]
+    _counts(keyid, name)
+    found = agent.load(path, verifier(keyid, key))
+    found.ready()
+    return found
+
+
+def load_private(name: str) -> CryptoSigner:
+    """Load the private key NAME for signing. Errors: as `signer`."""
     path = _folder() / f"{name}.key"
     try:
         with path.open("rb") as file:
@@ -101,10 +146,21 @@ def load_private(name: str) -> CryptoSigner:
     if not isinstance(private, Ed25519PrivateKey):
         raise HallmarkError("is not an Ed25519 private key without a passphrase (PKCS8 PEM)", where=str(path))
     keyid, _ = _identify(private.public_key())
+    _counts(keyid, name)
+    return CryptoSigner(private, verifier(keyid, private.public_key()))
+
+
+def _counts(keyid: str, name: str) -> None:
     entry = trusted().get(keyid)
+    _not_revoked(entry, name)
+    if entry and entry.expired():
+        hint = "`hallmark key trust FILE.pub --expires DATE` makes it count longer, `hallmark key new` makes another"
+        raise Refused(f"the key {name} expired on {entry.expires}", hint=hint)
+
+
+def _not_revoked(entry: TrustedKey | None, name: str) -> None:
     if entry and entry.revoked:
         raise Refused(f"the key {name} was revoked on {entry.revoked}", hint="`hallmark key new` makes another")
-    return CryptoSigner(private, verifier(keyid, private.public_key()))
 
 
 def trusted() -> dict[str, TrustedKey]:
@@ -128,18 +184,16 @@ def trusted() -> dict[str, TrustedKey]:
     return entries
 
 
-def trust(path: Path) -> str:
-    """Trust the public key in a PEM file, under the file's name; its id. Errors: HallmarkError, Refused."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise HallmarkError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    keyid, pem = _identify(public_key(content, where=str(path)))
+def trust(path: Path, expires: datetime | None = None) -> str:
+    """Trust the public key in a PEM file, under the file's name; its id. With `expires` only until then, also where it
+    was trusted before. Errors: HallmarkError, Refused."""
+    keyid, pem = _identify(public_key(_content(path), where=str(path)))
     with _editing() as entries:
         known = entries.get(keyid)
         if known and known.revoked:
             raise Refused(f"this key was revoked on {known.revoked}", where=str(path), hint="trust another key")
-        entries[keyid] = known or TrustedKey(path.stem, pem, _now())
+        entry = known or TrustedKey(path.stem, pem, _now())
+        entries[keyid] = replace(entry, expires=dates.text(expires)) if expires else entry
     return keyid
 
 
@@ -168,6 +222,13 @@ def public_key(pem: bytes, *, where: str) -> Ed25519PublicKey:
         hint = "give the .pub file of a key that `hallmark key new` made"
         raise HallmarkError("is not an Ed25519 public key (PEM)", where=where, hint=hint)
     return key
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise HallmarkError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
 def verifier(keyid: str, key: Ed25519PublicKey) -> SSlibKey:

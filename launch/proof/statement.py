@@ -5,12 +5,13 @@ Nothing is signed or verified here.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from launch.proof import checksums, dates
 from launch.proof.gates import GateResult, passed
 from launch.proof.judge import judge
 from launch.proof.verdict import Verdict
@@ -31,7 +32,8 @@ class Evidence:
     `subjects` maps a name (a repository, `config`, or `env` for an environment) to a sha256 in hex, the main one
     first; `configuration` maps `profile`, `argv`, `patch-set`, `model` to one. `hardware` has `kind`, the name in
     configs/hardware, beside the facts of the nodes; `required` are the gates that the profile asks for; `figures`
-    is JSON-able; `patches` is the state of every patch by id, None where it is not known.
+    is JSON-able; `patches` is the state of every patch by id, None where it is not known; `expires` is when it stops to
+    count, None for never.
     """
 
     subjects: Mapping[str, str]
@@ -46,13 +48,14 @@ class Evidence:
     started: datetime
     finished: datetime
     patches: Mapping[str, str] | None = None
+    expires: datetime | None = None
 
 
 def build(evidence: Evidence) -> Json:
     """The statement as JSON-able data; its result is PASSED when every gate passed and all required ones ran."""
     good = [gate.name for gate in evidence.gates if gate.verdict is Verdict.PASS]
     complete = passed(evidence.gates) and set(evidence.required) <= set(good)
-    return {
+    statement: Json = {
         "_type": STATEMENT,
         "subject": _descriptors(evidence.subjects),
         "predicateType": TEST_RESULT,
@@ -73,11 +76,14 @@ def build(evidence: Evidence) -> Json:
                 "required": list(evidence.required),
                 "gates": {gate.name: gate.document() for gate in evidence.gates},
                 "figures": dict(evidence.figures),
-                "started": _utc(evidence.started),
-                "finished": _utc(evidence.finished),
+                "started": dates.text(evidence.started),
+                "finished": dates.text(evidence.finished),
+                **({"expires": dates.text(evidence.expires)} if evidence.expires else {}),
             },
         },
     }
+    statement["predicate"]["hallmark"]["checksums"] = checksums.of(statement)
+    return statement
 
 
 class _Read(BaseModel):
@@ -125,6 +131,7 @@ class Record(_Read):
     gates: dict[str, Gate]
     started: Annotated[AwareDatetime, Field(strict=False)]
     finished: Annotated[AwareDatetime, Field(strict=False)]
+    expires: Annotated[AwareDatetime | None, Field(strict=False)] = None
 
 
 class _Predicate(_Read):
@@ -223,7 +230,3 @@ def _judged_again(name: str, gate: Gate, patchset: str | None) -> list[str]:
 
 def _descriptors(digests: Mapping[str, str]) -> list[Json]:
     return [{"name": name, "digest": {"sha256": digest}} for name, digest in digests.items()]
-
-
-def _utc(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="seconds")

@@ -67,6 +67,7 @@ class Gates(Model):
 
     trial: tuple[Name, ...] = Field((), description="gates that `launch` runs before it commits")
     certify: tuple[Name, ...] = Field((), description="gates that `certify` runs")
+    expires: Count | None = Field(default=None, description="days for which a certificate counts; null: for good")
 
 
 def _mapping(value: Any) -> dict[str, Any]:

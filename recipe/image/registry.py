@@ -25,6 +25,7 @@ _MANIFESTS = (OCI_MANIFEST, "application/vnd.docker.distribution.manifest.v2+jso
 _INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 _LARGEST = 4 * 1024 * 1024
 _SECONDS = 30.0
+_PAGES = 1000
 _SENT = "application/octet-stream"
 
 
@@ -107,6 +108,21 @@ class Repository:
         document = json.loads(self.blob(found.config))
         return found, of_config(document, found.config, found.digest)
 
+    def tags(self) -> list[str]:
+        """The names of all tags; empty for a repository that is not there. Errors: Unreachable; Refused."""
+        found: list[str] = []
+        url = "tags/list?n=1000"
+        for _ in range(_PAGES):
+            answer = self._ask("GET", url)
+            if answer.status == 404:
+                return []
+            self._fine(answer, f"the tags of {self.reference.repository} cannot be read")
+            found += json.loads(answer.content).get("tags") or []
+            if "next" not in (following := _links(answer)):
+                break
+            url = following["next"]
+        return found
+
     def blob(self, digest: str) -> bytes:
         """A small blob. Errors: Refused when it is missing or huge; Mismatch when it is another one."""
         answer = self._ask("GET", f"blobs/{digest}", follow_redirects=True)
@@ -172,6 +188,12 @@ class _Answer:
     headers: httpx.Headers
     content: bytes
     url: httpx.URL
+
+
+def _links(answer: _Answer) -> dict[str, str]:
+    """By relation, the addresses that an answer points to."""
+    told = re.findall(r'<([^>]*)>\s*;\s*rel="?(\w+)"?', answer.headers.get("Link", ""))
+    return {relation: str(answer.url.join(target)) for target, relation in told}
 
 
 class _Auth(httpx.Auth):

@@ -1,18 +1,29 @@
 """Certificates beside an image in a real registry, and the commands that read them there."""
 
+import base64
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from google.protobuf import json_format
+from in_toto_attestation.predicates.test_result.v0.test_result_pb2 import TestResult as ResultPb
+from in_toto_attestation.v1.statement import Statement
+from in_toto_attestation.v1.statement_pb2 import Statement as StatementPb
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import SSlibKey  # type: ignore[attr-defined]  # has no __all__
 
-from launch.proof import attached
+from launch.proof import attached, keys
+from launch.proof.certificate import sign
+from launch.proof.statement import build
 from recipe.image.reference import Reference
 from recipe.image.registry import OCI_CONFIG, OCI_MANIFEST, Repository
 from scripts.engines import registry
+from scripts.engines.packages import program
 from tests.conftest import possible
+from tests.launch.proof.test_certificate import DIGEST, evidence
 from tests.standin.world import free_ports
 
 pytestmark = pytest.mark.docker
@@ -74,12 +85,46 @@ def test_what_is_attached_stays_whoever_attached_it(repository: Repository) -> N
     assert (written.document["layers"][0], written.document["annotations"]) == (foreign, {"theirs": "2"})
 
 
-@pytest.mark.skipif(shutil.which("skopeo") is None, reason="the package skopeo is not installed")
-def test_another_tool_copies_what_is_attached(repository: Repository, tmp_path: Path) -> None:
+def test_only_with_other_peoples_tools_a_certificate_is_fetched_verified_and_read(
+    repository: Repository, state: Path, tmp_path: Path
+) -> None:
+    """skopeo finds it by the tag scheme of cosign, openssl and securesystemslib verify it, and the in-toto library
+    reads the statement."""
+    with possible():
+        skopeo = program("skopeo", "skopeo")
     manifest = image(repository)
-    attached.attach(repository, manifest, b'{"payload":"a"}')
-    source = f"docker://{repository.reference.at(attached.tag(manifest))}"
-    words = ["skopeo", "copy", "--src-tls-verify=false", source, f"dir:{tmp_path / 'copy'}"]
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert b'{"payload":"a"}' in [path.read_bytes() for path in (tmp_path / "copy").iterdir()]
+    keys.new("ops")
+    attached.attach(repository, manifest, sign(build(evidence()), keys.signer("ops")))
+    public = state / "keys" / "ops.pub"
+
+    def ask(*words: str) -> str:
+        done = subprocess.run([skopeo, *words], check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    where = f"docker://{repository.reference.repository}"
+    tag = f"sha256-{manifest.removeprefix('sha256:')}.att"
+    assert tag in json.loads(ask("list-tags", "--tls-verify=false", where))["Tags"]
+    [layer] = json.loads(ask("inspect", "--raw", "--tls-verify=false", f"{where}:{tag}"))["layers"]
+    ask("copy", "--src-tls-verify=false", f"{where}:{tag}", f"dir:{tmp_path / 'copy'}")
+    envelope = json.loads((tmp_path / "copy" / layer["digest"].removeprefix("sha256:")).read_bytes())
+
+    payload, kind = base64.b64decode(envelope["payload"]), envelope["payloadType"].encode()
+    (tmp_path / "pae").write_bytes(b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload))
+    (tmp_path / "sig").write_bytes(base64.b64decode(envelope["signatures"][0]["sig"]))
+    words = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", str(public), "-rawin"]
+    words += ["-in", str(tmp_path / "pae"), "-sigfile", str(tmp_path / "sig")]
+    assert "Verified Successfully" in subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+    keyid = envelope["signatures"][0]["keyid"]
+    key = SSlibKey.from_crypto(load_pem_public_key(public.read_bytes()), keyid=keyid)
+    assert set(Envelope.from_dict(json.loads(json.dumps(envelope))).verify([key], 1)) == {keyid}
+
+    statement = Statement.copy_from_pb(json_format.Parse(payload, StatementPb()))
+    statement.validate()
+    assert statement.pb.subject[0].digest["sha256"] == DIGEST
+    assert statement.pb.predicate_type == "https://in-toto.io/attestation/test-result/v0.1"
+    predicate = json_format.MessageToDict(statement.pb.predicate)
+    result = json_format.ParseDict(predicate, ResultPb(), ignore_unknown_fields=True)
+    assert (result.result, list(result.passed_tests)) == ("PASSED", ["acceptance", "patchset"])
+    assert {it.name for it in result.configuration} == {"profile", "argv", "patch-set", "model"}

@@ -77,7 +77,7 @@ def test_a_signed_certificate_is_valid_for_its_subjects_profile_and_hardware(sig
     content = sign(build(evidence()), signer)
     found = verify(content, trusted=keys.trusted(), digest=f"sha256:{DIGEST}", profile="gb10-nvfp4", hardware="gb10")
     assert (found.valid, found.reasons) == (True, [])
-    assert found.keyid == signer.public_key.keyid
+    assert found.signers == {signer.public_key.keyid: "ops"}
     assert verify(content, trusted=keys.trusted(), digest=CONFIG).digest == f"sha256:{CONFIG}"
     assert found.document() == {
         "valid": True,
@@ -96,6 +96,8 @@ def test_a_signed_certificate_is_valid_for_its_subjects_profile_and_hardware(sig
                 "bar": {"metric": "hallmark:patchset_info", "labels": {"patchset": PATCHSET}, "equals": None},
             },
         },
+        "signers": [{"keyid": signer.public_key.keyid, "name": "ops"}],
+        "expires": None,
     }
 
 
@@ -199,7 +201,7 @@ def test_a_trusted_key_does_not_make_a_contradiction_true(
     ],
 )
 def test_a_true_certificate_about_something_else_is_not_valid(
-    asked: dict[str, str], phrase: str, signer: CryptoSigner
+    asked: dict[str, Any], phrase: str, signer: CryptoSigner
 ) -> None:
     found = verify(sign(build(evidence()), signer), trusted=keys.trusted(), **asked)
     assert not found.valid
