@@ -1,4 +1,4 @@
-"""Commands on patched images: list, show, check."""
+"""Commands on patched images: list, show, check, prune."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _UNKNOWN = "?"
 
 @click.group()
 def images() -> None:
-    """Patched images: what is in them, and whether they can be built again."""
+    """Patched images: what is in them, whether they can be built again, and which of them nothing needs."""
 
 
 @images.command("list")
@@ -89,6 +89,34 @@ def check(ctx: Context, profile: str, base: str | None) -> None:
         )
     document = {"image": planned.tag, "config_digest": there.config_digest, "layer": layers[-1], "same": True}
     ctx.emit(document, lambda: f"{planned.tag}: built again, its patch layer is the same: {layers[-1]}")
+
+
+@images.command()
+@click.argument("clusters", metavar="[CLUSTER]...", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="say what would be removed; removes nothing, takes no lock")
+@click.pass_obj
+def prune(ctx: Context, clusters: tuple[str, ...], dry_run: bool) -> None:
+    """Remove the patched images that no history, no certificate and no container refers to.
+
+    From this machine's engine, and from those of the nodes of each CLUSTER. What somebody gave a name of their own
+    stays, and so does what Hallmark did not build. May be repeated.
+    """
+    from launch.ledger.prune import prune as remove
+
+    found = remove(ctx.home, clusters, dry_run=dry_run, say=ctx.say)
+    document = {
+        "dry_run": dry_run,
+        "removed": [choice.to_json() for choice in found.removed],
+        "kept": [choice.to_json() for choice in found.kept],
+    }
+
+    def text() -> str:
+        what = "would be removed" if dry_run else "removed"
+        lines = [f"{what}: {it.image.digest} on {it.image.place.name}" for it in found.removed]
+        lines += [f"stays: {it.image.digest} on {it.image.place.name}: {', '.join(it.reasons)}" for it in found.kept]
+        return "\n".join(lines if found.removed else [*lines, "nothing to do: nothing is here that nothing refers to"])
+
+    ctx.emit(document, text)
 
 
 def _document(reference: str, where: str, found: Any) -> dict[str, Any]:

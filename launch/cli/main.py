@@ -24,7 +24,7 @@ COMMANDS = {
     "relock": ("patches", "relock", "harvest baselines and patches.lock from the released wheels"),
     "pin": ("pin", "pin", "resolve a profile's base image and model to digests"),
     "image": ("image", "image", "build a profile's patched image, or no image at all"),
-    "images": ("images", "images", "list, show and check patched images"),
+    "images": ("images", "images", "list, show, check and prune patched images"),
     "render": ("render", "render", "exactly what each node would run"),
     "launch": ("group", "launch", "verify, stop the old group, start the new, prove it or restore the old"),
     "status": ("group", "status", "what runs, on all ranks"),

@@ -17,6 +17,7 @@ from launch.ledger.standing import standing
 from launch.ledger.status import ranks_now
 from launch.ledger.subject import found
 from launch.ledger.subject import problems as in_the_way
+from launch.ledger.targets import removed
 from launch.ledger.work import Work
 from launch.nodes.lock import locked, whoami
 from launch.nodes.staging import Staging
@@ -121,6 +122,8 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
     """Under the lock: preflight, journal, switch. Errors: Refused, NeedsOperator."""
     old = work.generation(past.running) if past.running is not None else None
     _preflight(work, wanted, old)
+    for line in removed(work, past):
+        work.say(f"warning: {line}")
     number = past.next
     store = work.store
     saved = store.save_plan(number, wanted.plan)

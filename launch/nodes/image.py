@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # Any docker program can push; only building asks for more.
 _CLIENT = Client("docker", buildx=False)
 _REPOSITORY = "hallmark"
+# Whoever tidies up on a node with `docker image prune` takes what has no tag.
+KEPT = "hallmark-kept"
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ class StagedImage:
             found = reach.docker(place, "image", "inspect", "--format", "{{.Id}}", name).strip()
         if found != self.id:
             raise Mismatch(f"node {place.name} got {found}, and {self.id} was sent")
+        reach.docker(place, "tag", self.id, f"{KEPT}:{self.digest[:12]}")
 
     def _push(self, place: Place) -> None:
         assert self.registry is not None

@@ -1,0 +1,75 @@
+"""Which images go and which stay; what was recorded anywhere counts. No engine is asked here."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launch.ledger.prune import choose
+from launch.nodes.image import KEPT
+from launch.nodes.stock import Stock, Stocked, referred
+from launch.plan.place import Place
+from recipe.errors import Exit, Mismatch
+
+HERE, RIGHT = Place("this machine", "local"), Place("right", "local")
+DIGEST = "a" * 64
+LABELS = {"dev.hallmark.profile": "p", "dev.hallmark.vllm": "0.33.0+cpu", "dev.hallmark.patchset": "0123456789"}
+BUILT = "hallmark:p-0.33.0_cpu-01234567"
+
+
+def reasons(*names: str, used: dict[str, list[str]] | None = None, records: dict[str, set[str]] | None = None) -> str:
+    found = Stock(HERE, "one", [Stocked(HERE, f"sha256:{DIGEST}", LABELS, names)], used or {})
+    (choice,) = choose([found, Stock(RIGHT, "two", [], used or {})], records or {})
+    return ", ".join(choice.reasons)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [BUILT, f"registry:5000/team/{BUILT}", f"{KEPT}:{DIGEST[:12]}", f"127.0.0.1:5/hallmark@sha256:{DIGEST}"],
+)
+def test_an_image_with_only_the_names_that_builds_and_stagings_give_goes(name: str) -> None:
+    assert reasons(name) == ""
+
+
+def test_an_image_without_any_name_goes() -> None:
+    assert reasons() == ""
+
+
+@pytest.mark.parametrize("name", ["production:1", "hallmark:p-certified", "hallmark:p-0.33.0_cpu-76543210"])
+def test_a_name_that_somebody_gave_keeps_an_image(name: str) -> None:
+    assert reasons(BUILT, name) == f"the name {name}"
+
+
+def test_b7_a_container_on_any_engine_a_history_and_a_certificate_keep_an_image() -> None:
+    used = {f"sha256:{DIGEST}": ["rank-0"]}
+    assert reasons(BUILT, used=used) == "container rank-0 on this machine, container rank-0 on right"
+    records = {DIGEST: {"history of two", "certificate of one"}}
+    assert reasons(BUILT, records=records) == "certificate of one, history of two"
+    assert reasons(BUILT, records={"b" * 64: {"history of two"}}) == ""
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_b7_what_histories_of_all_clusters_and_their_copies_name_is_found(tmp_path: Path) -> None:
+    launched = json.dumps({"event": "INTENT", "data": {"subject": {"kind": "image", "digest": DIGEST}}})
+    certified = json.dumps({"event": "CERTIFIED", "data": {"digest": f"sha256:{'b' * 64}"}})
+    # The last line was torn off while it was written.
+    write(tmp_path / "clusters/one/journal.jsonl", f'{launched}\n{certified}\n{{"event": "INT')
+    write(tmp_path / "copies/two-0123/journal.jsonl", f"{launched}\n")
+    write(tmp_path / "clusters/one/logs/r1/left.log", "no record")
+    assert referred(HERE, str(tmp_path)) == {
+        DIGEST: {"history of one", "history of two"},
+        "b" * 64: {"history of one"},
+    }
+    assert referred(HERE, str(tmp_path / "nothing")) == {}
+
+
+@pytest.mark.parametrize("file", ["clusters/one/journal.jsonl", "clusters/one/certificates/x.json"])
+def test_a_record_that_cannot_be_read_is_an_error_because_it_may_name_anything(tmp_path: Path, file: str) -> None:
+    write(tmp_path / file, '{"no": "data"}\n')
+    with pytest.raises(Mismatch, match=f"this machine:{tmp_path}/{file}: cannot be read") as refused:
+        referred(HERE, str(tmp_path))
+    assert refused.value.exit == Exit.MISMATCH
