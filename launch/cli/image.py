@@ -1,5 +1,6 @@
 """The command `image`: builds the patched image of a profile."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +14,9 @@ from recipe.config.check import check_profile
 from recipe.config.load import Loaded, load_support
 from recipe.config.models import Profile
 from recipe.errors import HallmarkError
-from recipe.image import build, checks, client, context, engine, inspect, leaks, pins
+from recipe.image import build, checks, client, context, engine, inspect, leaks, packages, pins
 from recipe.image import plan as planning
+from recipe.image.packages import Package
 
 
 @click.command()
@@ -32,13 +34,13 @@ def image(ctx: Context, profile: str, base: str | None, repository: str | None, 
     """
     order = Order.of(ctx, profile, base, repository or planning.REPOSITORY)
     if dry_run:
-        planned = order.plan(None)
+        planned = order.plan(None, order.pinned_extras or ())
         ctx.emit(_document(planned, order.patchset.sha256, None, None), lambda: planned.dockerfile.rstrip("\n"))
         return
     docker = client.find()
     engine.check(docker)
     on = order.base(docker, ctx)
-    planned = order.plan(on)
+    planned = order.plan(on, order.extras(docker, ctx))
     folder = context.write(planned, order.held(ctx))
     made = inspect.image(docker, planned.tag)
     if made is not None and context.built(folder, planned.tag) == made.config_digest:
@@ -63,16 +65,20 @@ def image(ctx: Context, profile: str, base: str | None, repository: str | None, 
 class Order:
     """What a profile asks of a build, before an engine is asked.
 
-    `where` is the place that names the base; `secrets` are values that must not be in the image, by their names."""
+    `where` is the place that names the base; `pinned_extras` are wheels, None when they are not pinned; `request` asks
+    the checks about an image that got packages of these names; `secrets` are values that must not be in the image, by
+    their names."""
 
     profile: str
     patchset: PatchSet
     distribution: str
     architecture: str
     pinned: pins.Base
+    pinned_extras: tuple[Package, ...] | None
     where: str
     repository: str
-    request: bytes
+    request: Callable[[list[str]], bytes]
+    wanted: "Wanted"
     support: checks.Verdict
     secrets: dict[str, str] = field(repr=False)
 
@@ -84,22 +90,21 @@ class Order:
             ctx.say(f"{finding.severity}: {finding}")
         loaded = checked.profile
         patchset = compile_profile(loaded)
-        if loaded.value.extras:
-            where = loaded.document.where(("extras",))
-            names = ", ".join(loaded.value.extras)
-            ctx.say(f"note: {where}: extras: the base image must have {names}; a build adds none")
         support = load_support(ctx.home).value
         reference, where = _base(loaded, base)
-        known = pins.base(pins.load(ctx.home), loaded.name, reference) if base is None else pins.Base(reference, None)
+        # What was pinned on one base says nothing about another.
+        known = pins.load(ctx.home) if base is None else None
         return cls(
             profile=loaded.name,
             patchset=patchset,
             distribution=checked.hardware.value.distribution,
             architecture=checked.hardware.value.architecture,
-            pinned=known,
+            pinned=pins.base(known, loaded.name, reference) if known else pins.Base(reference, None),
+            pinned_extras=pins.extras(known, loaded.name, loaded.value.extras) if known else None,
             where=where,
             repository=repository,
-            request=checks.request(checked, support, patchset),
+            request=lambda extras: checks.request(checked, support, patchset, extras),
+            wanted=Wanted(loaded.value.extras, f"{loaded.document.where(('extras',))}: extras"),
             support=checks.support_verdict(checked, support),
             secrets=leaks.known(loaded.value.env),
         )
@@ -116,11 +121,54 @@ class Order:
             ctx.say(f"note: the base is not pinned, it is {found.config_digest} now — hallmark pin {self.profile}")
         return found
 
-    def plan(self, on: inspect.Image | None) -> planning.Build:
-        """The build on this base; without one (a dry run) the labels lack its digests."""
+    def extras(self, docker: client.Client, ctx: Context) -> tuple[Package, ...]:
+        """The wheels of the profile's extras: as pinned, else chosen now for this base.
+
+        Errors: those of `choose`.
+        """
+        if self.pinned_extras is not None or not self.wanted.extras:
+            return self.pinned_extras or ()
+        found = choose(docker, ctx, self.profile, self.architecture, self.pinned.reference, self.wanted)
+        ctx.say(f"note: the extra packages are not pinned, they are {_named(found)} now — hallmark pin {self.profile}")
+        return found
+
+    def plan(self, on: inspect.Image | None, extras: tuple[Package, ...]) -> planning.Build:
+        """The build on this base with these extra packages; without a base (a dry run) the labels lack its digests."""
         return planning.plan(
-            self.profile, self.patchset, self.architecture, self.pinned.reference, on, self.repository, self.request
+            self.profile,
+            self.patchset,
+            self.architecture,
+            self.pinned.reference,
+            on,
+            self.repository,
+            self.request([it.name for it in extras if it.name != packages.INSTALLER]),
+            extras,
         )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The extras of vLLM that a profile names, and where."""
+
+    extras: tuple[str, ...]
+    where: str
+
+
+def choose(
+    docker: client.Client, ctx: Context, profile: str, architecture: str, reference: str, wanted: Wanted
+) -> tuple[Package, ...]:
+    """Look what the base has installed, and choose the wheels of a profile's extras for it.
+
+    Errors: those of `build.about` and `packages.resolve`.
+    """
+    planned = planning.about(profile, architecture, reference)
+    about = build.about(docker, planned, context.write_about(planned), ctx.say)
+    return packages.resolve(wanted.extras, about, packages.fetcher(about), wanted.where)
+
+
+def _named(extras: tuple[Package, ...]) -> str:
+    names = [f"{it.name} {it.version}" for it in extras if it.name != packages.INSTALLER]
+    return ", ".join(names) or "none, the base has them"
 
 
 def _base(profile: Loaded[Profile], given: str | None) -> tuple[str, str]:

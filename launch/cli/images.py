@@ -76,7 +76,7 @@ def check(ctx: Context, profile: str, base: str | None) -> None:
     docker = client.find()
     engine.check(docker)
     on = order.base(docker, ctx)
-    planned = order.plan(on)
+    planned = order.plan(on, order.extras(docker, ctx))
     there = inspect.image(docker, planned.tag)
     if there is None:
         raise Refused("is not on this engine", where=planned.tag, hint=f"hallmark image {profile}")

@@ -12,7 +12,8 @@ from recipe.image import checks, engine, remote
 from recipe.image.checks import Answer
 from recipe.image.client import Client
 from recipe.image.inspect import Image, image, repository_of
-from recipe.image.plan import Build, build_argv, build_environment, checks_argv, rebuild_argv
+from recipe.image.packages import About
+from recipe.image.plan import Build, about_argv, build_argv, build_environment, checks_argv, rebuild_argv
 
 Say = Callable[[str], None]
 _STEP = re.compile(r"#(\d+) (?:\d+\.\d+ (?P<output>.*)|ERROR: (?P<error>.*))")
@@ -40,6 +41,13 @@ def base(client: Client, reference: str, architecture: str, where: str | None, s
             hint=f"name an image for linux/{architecture}",
         )
     return found
+
+
+def about(client: Client, planned: Build, context: Path, say: Say) -> About:
+    """What the base says is installed in it. Errors: as for `check`."""
+    with tempfile.TemporaryDirectory(prefix="hallmark-") as folder:
+        _run(client, about_argv(planned, client, context, Path(folder)), planned, say)
+        return About.read(Path(folder) / "about.json")
 
 
 def check(client: Client, planned: Build, context: Path, say: Say) -> Answer:

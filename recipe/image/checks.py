@@ -1,7 +1,7 @@
 """What a build asks the checks inside the image, and what their answers mean for the image."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class Verdict:
 @dataclass(frozen=True)
 class Answer:
     """All that comes back: the verdicts, the installed packages (name, version, licence), PATCHES.json, and the
-    files of the patch layer by their paths."""
+    files that the build added to its base, by their paths."""
 
     verdicts: tuple[Verdict, ...]
     packages: list[dict[str, str]]
@@ -45,8 +45,8 @@ class Answer:
     files: dict[str, bytes]
 
 
-def request(checked: CheckedProfile, support: Support, patchset: PatchSet) -> bytes:
-    """The question as JSON, in a form that only changes when the answer may."""
+def request(checked: CheckedProfile, support: Support, patchset: PatchSet, extras: Iterable[str] = ()) -> bytes:
+    """The question as JSON, in a form that only changes when the answer may. `extras`: packages that were added."""
     profile, hardware = checked.profile.value, checked.hardware.value
     document = checked.profile.document
     asked = [
@@ -71,6 +71,7 @@ def request(checked: CheckedProfile, support: Support, patchset: PatchSet) -> by
             "deepgemm": hardware.device == "cuda" and "deepseek-v4" in profile.model.lower(),
             "pins": support.pins(profile.release or ""),
             "patchset": patchset.sha256,
+            "extras": sorted(extras),
         },
         indent=1,
     ).encode()

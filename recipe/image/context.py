@@ -2,22 +2,28 @@
 
 import hashlib
 import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from recipe.applier.patchset import PatchSet
 from recipe.config import paths
 from recipe.errors import HallmarkError
-from recipe.image import pyz
-from recipe.image.plan import CHECKED, DOCKERFILE, Build
+from recipe.image import packages, pyz
+from recipe.image.plan import ABOUT, CHECKED, DOCKERFILE, EXTRAS, Build
 
 _BUILT = "built.json"
-_FIND_PYTHON = paths.CHECKOUT / "dockerfiles" / "find-python.sh"
+_FIND_PYTHON, _INSTALL_EXTRAS = (
+    paths.CHECKOUT / "dockerfiles" / name for name in ("find-python.sh", "install-extras.sh")
+)
 
 
 def write(build: Build, patchset: PatchSet) -> Path:
     """Write the context below the cache folder; the same build always has the same one. Returns the folder.
 
-    Errors: HallmarkError when it cannot be written.
+    Errors: HallmarkError when it cannot be written; those of `packages.held`.
     """
     files = {
         pyz.NAME: pyz.pack(),
@@ -27,9 +33,29 @@ def write(build: Build, patchset: PatchSet) -> Path:
         "find-python.sh": _FIND_PYTHON.read_bytes(),
         DOCKERFILE: build.dockerfile.encode(),
     }
+    if build.extras:
+        files["install-extras.sh"] = _INSTALL_EXTRAS.read_bytes()
+        files[f"{EXTRAS}/requirements.txt"] = packages.requirements(build.extras)
     # Of its content, so that builds of one profile on two bases at the same time do not share it.
     digest = hashlib.sha256(b"".join(files.values())).hexdigest()[:8]
     folder = paths.cache() / "builds" / f"{build.profile}-{patchset.vllm}-{patchset.sha256[:8]}-{digest}"
+    _write(folder, files)
+    if build.extras:
+        installer = next(it.file for it in build.extras if it.name == packages.INSTALLER)
+        wheels = packages.held(build.extras)
+        _link(folder, {f"{EXTRAS}/{'pip.whl' if it == installer else it}": path for it, path in wheels.items()})
+    return folder
+
+
+def write_about(build: Build) -> Path:
+    """Write the context of a look at a base; returns the folder. Errors: HallmarkError when it cannot be written."""
+    files = {
+        pyz.ABOUT: pyz.pack_about(),
+        "find-python.sh": _FIND_PYTHON.read_bytes(),
+        ABOUT: build.dockerfile.encode(),
+    }
+    digest = hashlib.sha256(b"".join(files.values())).hexdigest()[:8]
+    folder = paths.cache() / "builds" / f"about-{build.profile}-{digest}"
     _write(folder, files)
     return folder
 
@@ -54,15 +80,34 @@ def built(folder: Path, tag: str) -> str | None:
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    try:
+    with _told(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
             path = folder / name
+            path.parent.mkdir(exist_ok=True)
             # What is there may be in use by the same build.
             if not path.is_file() or path.read_bytes() != data:
                 path.write_bytes(data)
             # BuildKit's cache looks at the mode too, so it must not depend on the umask.
             path.chmod(0o644)
+
+
+def _link(folder: Path, files: Mapping[str, Path]) -> None:
+    """Put large files into the context, without a second copy of them where the file system can do that."""
+    with _told(folder):
+        for name, path in files.items():
+            target = folder / name
+            if not target.exists():
+                with suppress(OSError):
+                    os.link(path, target)
+                    continue
+                shutil.copyfile(path, target)
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise HallmarkError(
             f"cannot be written: {error.strerror}", where=str(folder), hint="set HALLMARK_CACHE elsewhere"

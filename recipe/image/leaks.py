@@ -1,7 +1,12 @@
-"""Looks for secrets in all that a build leaves behind. No build is given one; this proves that none came along."""
+"""Looks for secrets in all that a build leaves behind.
+
+No step of a build is given one: what takes a secret (a private index, a gated base or model) is fetched before, by pip
+and docker on this machine. This proves that none came along.
+"""
 
 import base64
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -14,11 +19,14 @@ from recipe.image.plan import BOM, MANIFEST
 
 # Anything shorter would be found by chance.
 _SHORTEST = 12
+# https://user:PASSWORD@host, as pip takes it for a private index.
+_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 
 
 def known(environment: Mapping[str, str]) -> dict[str, str]:
     """The secrets that this shell and the profile's references hold, by the name to call them in a message."""
     found = {name: value for name, value in os.environ.items() if is_secret(name)}
+    found |= {name: match[1] for name, value in os.environ.items() if (match := _PASSWORD.search(value))}
     for name, reference in environment.items():
         if is_reference(reference):
             kind, _, where = reference.partition(":")
@@ -28,7 +36,7 @@ def known(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse(client: Client, made: Image, files: Mapping[str, bytes], secrets: Mapping[str, str]) -> None:
-    """Look through an image's configuration, history and labels, and through `files`, those of its patch layer.
+    """Look through an image's configuration, history and labels, and through `files`, all that its base does not have.
 
     Errors: Refused with every place of a secret, by its name; the image is removed then.
     """

@@ -1,4 +1,5 @@
-"""What names stood for when somebody looked: base images and models of profiles by digest, in `configs/pins.lock`."""
+"""What names stood for when somebody looked: base images, models and extra packages of profiles by digest, in
+`configs/pins.lock`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from recipe.errors import HallmarkError, Refused, Unreachable
 from recipe.image import inspect, remote
 from recipe.image.client import Client
 from recipe.image.inspect import repository_of
+from recipe.image.packages import Package
 
 NAME = "pins.lock"
 _HEAD = "# What the names in the profiles stood for; written by `hallmark pin PROFILE`.\n"
@@ -36,11 +38,19 @@ class ModelPin(Model):
     revision: str = Field(pattern=r"^[0-9a-f]{40}$", description="the commit")
 
 
+class ExtrasPin(Model):
+    """What a profile's extras come to on its base: wheels by hash, the one that installs them among them."""
+
+    names: tuple[str, ...] = Field(description="the profile's extras when it was pinned")
+    packages: tuple[Package, ...]
+
+
 class Pin(Model):
     """The pins of one profile."""
 
     base: BasePin
     model: ModelPin | None = None
+    extras: ExtrasPin | None = None
 
 
 class Pins(Model):
@@ -78,8 +88,31 @@ def base(pins: Loaded[Pins], profile: str, reference: str) -> Base:
             where=pins.document.where(("profiles", profile, "base", "reference")),
             hint=f"hallmark pin {profile}",
         )
-    digest = pin.base.platform
-    return Base(f"{repository_of(reference)}@{digest}" if digest else reference, pin.base.config)
+    return exact(pin.base)
+
+
+def exact(pin: BasePin) -> Base:
+    """The base image that was pinned, as a build is to name it."""
+    name = f"{repository_of(pin.reference)}@{pin.platform}" if pin.platform else pin.reference
+    return Base(name, pin.config)
+
+
+def extras(pins: Loaded[Pins], profile: str, names: tuple[str, ...]) -> tuple[Package, ...] | None:
+    """The wheels of a profile's extras; None when they are not pinned.
+
+    Errors: Refused when the profile names other extras than those that were pinned.
+    """
+    pin = pins.value.profiles.get(profile)
+    if pin is None or (pin.extras is None and not names):
+        return None
+    if pin.extras is None or pin.extras.names != names:
+        was = ", ".join(pin.extras.names) if pin.extras else "none"
+        raise Refused(
+            f"{profile} was pinned with the extras {was}, the profile names {', '.join(names) or 'none'}",
+            where=pins.document.where(("profiles", profile, *(("extras", "names") if pin.extras else ()))),
+            hint=f"hallmark pin {profile}",
+        )
+    return pin.extras.packages
 
 
 def holds(wanted: Base, found: inspect.Image, profile: str) -> None:
@@ -110,7 +143,7 @@ def resolve(client: Client, profile: Loaded[Profile], architecture: str) -> Pin:
 def write(pins: Loaded[Pins], profile: str, pin: Pin) -> bool:
     """Put the pin into the file, which is made when it is missing; says whether anything changed."""
     found = Pins(profiles={**pins.value.profiles, profile: pin})
-    document = found.model_dump(by_alias=True, exclude_none=True)
+    document = found.model_dump(mode="json", by_alias=True, exclude_none=True)
     text = _HEAD + yaml.safe_dump(document, sort_keys=True, width=120)
     if pins.path.is_file() and pins.path.read_text(encoding="utf-8") == text:
         return False

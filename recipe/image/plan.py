@@ -2,17 +2,18 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recipe.applier.patchset import PatchSet
 from recipe.config import paths
 from recipe.errors import HallmarkError
-from recipe.image import bom, checks
+from recipe.image import bom, checks, packages
 from recipe.image.checks import Answer, Verdict
 from recipe.image.client import Client
 from recipe.image.inspect import Image
+from recipe.image.packages import Package
 from recipe.image.reference import tag_of
 
 REPOSITORY = "hallmark"
@@ -23,6 +24,10 @@ _OCI = "org.opencontainers.image"
 _TEMPLATES = paths.CHECKOUT / "dockerfiles"
 # The Dockerfile, and the same one with what the checks said in its labels.
 DOCKERFILE, CHECKED = "Dockerfile", "Dockerfile.checked"
+# What is installed in a base.
+ABOUT = "Dockerfile.about"
+# The folder of the context with the wheels of extra packages, and the label that names them.
+EXTRAS, EXTRAS_LABEL = "extras", f"{LABEL}.extras"
 # The stages that hold the patched tree, and what the checks said and nothing else.
 PATCHED, RESULTS = "patched", "results"
 # Anything else could not be one word of a FROM line.
@@ -32,7 +37,7 @@ _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 @dataclass(frozen=True)
 class Build:
     """One image build. `platform`: as docker writes it; `request`: what the checks are asked; `epoch`: seconds, what
-    tools take as the image's time."""
+    tools take as the image's time; `extras`: wheels that are installed before the patches."""
 
     profile: str
     tag: str
@@ -42,6 +47,7 @@ class Build:
     dockerfile: str
     request: bytes
     epoch: int
+    extras: tuple[Package, ...] = ()
 
     @property
     def architecture(self) -> str:
@@ -56,17 +62,18 @@ def plan(
     base: Image | None,
     repository: str,
     request: bytes,
+    extras: tuple[Package, ...] = (),
 ) -> Build:
     """Plan the image of one profile on the base image `reference`.
 
     `base` is what an engine knows of it; without (a dry run) the labels lack its digests. `request` is what the
-    checks inside are asked.
+    checks inside are asked; `extras` are the wheels of `packages.resolve`.
 
     Errors: HallmarkError when the reference cannot be an image's name.
     """
-    if not _REFERENCE.fullmatch(reference):
-        raise HallmarkError(f"{reference!r} is not an image reference", hint="write for example repository:tag")
-    labels = _labels(profile, patchset, reference, base)
+    labels = _labels(profile, patchset, _checked(reference), base)
+    if extras:
+        labels[EXTRAS_LABEL] = packages.label(extras)
     return Build(
         profile=profile,
         tag=tag(repository, profile, patchset.vllm, patchset.sha256),
@@ -74,7 +81,8 @@ def plan(
         platform=f"linux/{architecture}",
         labels=labels,
         request=request,
-        dockerfile=_dockerfile(profile, reference, labels),
+        extras=extras,
+        dockerfile=_render("Dockerfile.j2", profile=profile, base=reference, labels=labels, extras=bool(extras)),
         # The base's own time: the image is no older than that, and tools that prune by age see nothing strange.
         epoch=base.created if base else 0,
     )
@@ -90,7 +98,17 @@ def checked(build: Build, patchset: PatchSet, verdicts: Sequence[Verdict], answe
         MANIFEST: bom.packed(json.dumps(answer.manifest, sort_keys=True)),
         BOM: bom.packed(bom.document(title, answer.packages, patchset, answer.manifest)),
     }
-    return replace(build, labels=labels, dockerfile=_dockerfile(build.profile, build.base, labels))
+    text = _render("Dockerfile.j2", profile=build.profile, base=build.base, labels=labels, extras=bool(build.extras))
+    return replace(build, labels=labels, dockerfile=text)
+
+
+def about(profile: str, architecture: str, reference: str) -> Build:
+    """What is built to see what the base `reference` has installed; it makes no image.
+
+    Errors: HallmarkError when the reference cannot be an image's name.
+    """
+    text = _render("About.j2", profile=profile, base=_checked(reference))
+    return Build(profile, "", reference, f"linux/{architecture}", {}, text, b"", 0)
 
 
 def tag(repository: str, profile: str, vllm: str, patchset: str) -> str:
@@ -101,6 +119,12 @@ def tag(repository: str, profile: str, vllm: str, patchset: str) -> str:
 def checks_argv(build: Build, client: Client, context: Path, out: Path) -> tuple[str, ...]:
     """Docker's command line for patching and checking; it writes what the checks said into the folder `out`."""
     more = ("--target", RESULTS, "--output", f"type=local,dest={out}", "--file", str(context / DOCKERFILE))
+    return _argv(build, client, context, ("build",), more)
+
+
+def about_argv(build: Build, client: Client, context: Path, out: Path) -> tuple[str, ...]:
+    """Docker's command line for a look at what is installed, which it writes into the folder `out`."""
+    more = ("--output", f"type=local,dest={out}", "--file", str(context / ABOUT))
     return _argv(build, client, context, ("build",), more)
 
 
@@ -163,14 +187,23 @@ def _labels(profile: str, patchset: PatchSet, reference: str, base: Image | None
     return labels
 
 
-def _dockerfile(profile: str, base: str, labels: Mapping[str, str]) -> str:
+def _checked(reference: str) -> str:
+    if not _REFERENCE.fullmatch(reference):
+        raise HallmarkError(f"{reference!r} is not an image reference", hint="write for example repository:tag")
+    return reference
+
+
+def _render(template: str, **values: object) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
+        loader=FileSystemLoader(_TEMPLATES),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
     )
     environment.filters["quoted"] = quoted
-    return environment.get_template("Dockerfile.j2").render(profile=profile, base=base, labels=labels)
+    return environment.get_template(template).render(values)
 
 
 def quoted(value: str) -> str:

@@ -10,6 +10,7 @@ from recipe.image import inside
 
 NAME = "applier.pyz"
 CHECKS = "checks.pyz"
+ABOUT = "about.pyz"
 # Old Pythons must understand the line that refuses them.
 _MAIN = """\
 import sys
@@ -33,6 +34,11 @@ def pack() -> bytes:
 def pack_checks() -> bytes:
     """The archive of the checks; its bytes depend on their sources only."""
     return _pack(inside, "checks", "main")
+
+
+def pack_about() -> bytes:
+    """The archive that says what is installed; its bytes depend on its sources only."""
+    return _pack(inside, "about", "about")
 
 
 def _pack(package: ModuleType, name: str, module: str) -> bytes:

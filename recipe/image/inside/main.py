@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from . import extensions, imports, packages, patches, platform, request, serve, tools, versions
+from . import added, extensions, imports, packages, patches, platform, request, serve, tools, versions
 from .result import FAIL, Result, skipped
 
 # The cheap ones first; all of them run, so that all that is wrong is told at once.
@@ -45,8 +45,11 @@ def main() -> int:
     if options.imports:
         print(json.dumps(imports.failing(options.imports.split(","))))
         return 0
-    results = [_run(check, run, asked) for check, run in _CHECKS.items()]
     options.out.mkdir(exist_ok=True)
+    # First of all, because what the checks leave behind is not in the image.
+    added.copy(Path("/"), options.root, options.out / "files", (options.out,))
+    patches.copy(asked.site, options.out / "files")
+    results = [_run(check, run, asked) for check, run in _CHECKS.items()]
     written: dict[str, object] = {
         "checks.json": [result.to_json() for result in results],
         "packages.json": packages.installed(),
@@ -54,7 +57,6 @@ def main() -> int:
     written["patches.json"] = patches.manifest(asked.site)
     for name, document in written.items():
         (options.out / name).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    patches.copy(asked.site, options.out / "files")
     for result in results:
         print(f"{result.check}: {result.verdict}" + (f": {result.detail}" if result.detail else ""))
     failed = [result for result in results if result.verdict == FAIL]

@@ -13,11 +13,15 @@ def installed() -> list[dict[str, str]]:
         name = distribution.metadata["Name"]
         if not name:
             continue
-        normal = re.sub(r"[-_.]+", "-", name).lower()
-        entry = {"name": normal, "version": str(distribution.version)}
+        entry = {"name": normal(name), "version": str(distribution.version)}
         licence = distribution.metadata["License-Expression"]
         if licence:
             entry["licence"] = str(licence)
         # The first one on the path is the one that is imported.
-        found.setdefault(normal, entry)
+        found.setdefault(entry["name"], entry)
     return [found[name] for name in sorted(found)]
+
+
+def normal(name: str) -> str:
+    """A distribution's name as it is compared."""
+    return re.sub(r"[-_.]+", "-", name).lower()

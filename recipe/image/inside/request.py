@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ class Request:
     node.
 
     `compiles` says why this profile compiles code while it serves, None when it does not; `pins` are versions that the
-    vLLM release names.
+    vLLM release names; `extras` are names of packages that the build installed.
     """
 
     site: Path
@@ -39,6 +39,7 @@ class Request:
     deepgemm: bool
     pins: dict[str, str]
     patchset: str
+    extras: list[str] = field(default_factory=list)
 
 
 def load(path: Path, site: Path, root: Path) -> Request:

