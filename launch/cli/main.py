@@ -25,6 +25,7 @@ COMMANDS = {
     "pin": ("pin", "pin", "resolve a profile's base image and model to digests"),
     "image": ("image", "image", "build a profile's patched image, or no image at all"),
     "images": ("images", "images", "list, show and check patched images"),
+    "fit": ("fit", "fit", "predicted weights, cache bytes per token and context pool of each GPU"),
     "render": ("render", "render", "exactly what each node would run"),
     "launch": ("group", "launch", "verify, stop the old group, start the new, prove it or restore the old"),
     "status": ("group", "status", "what runs, on all ranks"),

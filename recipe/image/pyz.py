@@ -10,6 +10,7 @@ from recipe.image import inside
 
 NAME = "applier.pyz"
 CHECKS = "checks.pyz"
+SIZES = "sizes.pyz"
 # Old Pythons must understand the line that refuses them.
 _MAIN = """\
 import sys
@@ -33,6 +34,11 @@ def pack() -> bytes:
 def pack_checks() -> bytes:
     """The archive of the checks; its bytes depend on their sources only."""
     return _pack(inside, "checks", "main")
+
+
+def pack_sizes() -> bytes:
+    """The archive that tells what a rank would hold in memory: the checks' package, begun elsewhere."""
+    return _pack(inside, "sizes", "sizes")
 
 
 def _pack(package: ModuleType, name: str, module: str) -> bytes:
