@@ -26,6 +26,7 @@ COMMANDS = {
     "image": ("image", "image", "build a profile's patched image, or no image at all"),
     "images": ("images", "images", "list, show and check patched images"),
     "fit": ("fit", "fit", "predicted weights, cache bytes per token and context pool of each GPU"),
+    "model": ("model", "model", "fetch the model onto the head, bring it to the nodes, compare"),
     "render": ("render", "render", "exactly what each node would run"),
     "launch": ("group", "launch", "verify, stop the old group, start the new, prove it or restore the old"),
     "status": ("group", "status", "what runs, on all ranks"),
