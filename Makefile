@@ -26,7 +26,7 @@ lint: setup ## style, types, shell scripts, and that generated files are fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/shellcheck .ci/run dockerfiles/find-python.sh launch/nodes/records.sh
+	$(BIN)/shellcheck .ci/run dockerfiles/find-python.sh launch/nodes/records.sh launch/nodes/model.sh
 	$(BIN)/python -m recipe.catalogue.lint
 	$(BIN)/python -m scripts.pages --check
 
