@@ -134,7 +134,7 @@ def test_a_job_has_an_image_when_the_cluster_names_no_virtual_environment() -> N
     script = run(render, "h200-8.example", "--engine", "slurm", "--image", digest).stdout
     assert f"--container-image='registry.invalid:5000#org/vllm@sha256:{'a' * 64}'" in script
     assert "#SBATCH --gpus-per-node=8\n" in script
-    assert re.search(r"--container-mounts=/data/models/([^:/]+):/models/\1:ro,", script)
+    assert re.search(r"--container-mounts=/data/models/([^:/]+):/data/models/\1:ro,", script)
 
 
 def test_only_an_environment_can_be_staged_here() -> None:
