@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -175,3 +176,17 @@ def test_clusters_are_listed_with_profile_engine_and_nodes() -> None:
         "nodes": ["node-a", "node-b"],
     }
     assert "demo" in run(clusters).stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("slurm.example",),
+        ("h200-8.example", "--engine", "slurm", "--image", "registry.invalid/vllm@sha256:" + "a" * 64),
+    ],
+)
+def test_shellcheck_finds_no_fault_in_a_job(words: tuple[str, ...]) -> None:
+    script = run(render, *words).stdout
+    program = Path(sys.executable).parent / "shellcheck"
+    done = subprocess.run([program, "--shell=bash", "-"], input=script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
