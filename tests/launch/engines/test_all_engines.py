@@ -114,6 +114,7 @@ def test_each_rank_gets_the_same_from_every_engine(folder: Path, group: tuple[di
     code, seen = slurm_reader.read(slurm.text(other, checked, ["true"]), folder, addresses)
     assert [it.argv for it in seen] == [it.argv for it in images]
     assert [it.mounts for it in seen] == [it.mounts for it in images]
+    assert {it.env["HOME"] for it in seen} == {"/root"}
     # A container has the image's variables too.
     assert [{k: it.env.get(k) for k in want.env} for it, want in zip(seen, images, strict=True)] == [
         it.env for it in images

@@ -194,3 +194,16 @@ def test_an_image_on_slurm_is_rendered_but_not_launched(cluster: World) -> None:
     refused = cluster.run("launch", "pair")
     assert refused.exit == 2
     assert "the slurm engine with images is rendered but not launched by this version" in refused.err
+
+
+def test_a_launch_that_waits_in_the_queue_is_given_up_with_ctrl_c(cluster: World, slurm_nodes: Slurm) -> None:
+    slurm_nodes.ask("sbatch", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
+    until(lambda: slurm_nodes.ask("squeue", "--noheader", "--states=RUNNING").stdout)
+    [other] = jobs(slurm_nodes)
+    waiting = cluster.begin("launch", "pair")
+    waiting.says("is in the queue (")
+    assert len(jobs(slurm_nodes)) == 2
+    waiting.signal(signal.SIGINT)
+    ends = waiting.wait()
+    assert (ends.exit, "nothing runs, as before" in ends.err) == (2, True)
+    assert jobs(slurm_nodes) == [other]
