@@ -7,8 +7,9 @@ from pathlib import Path
 from launch.ledger.judge import rank_logs
 from launch.ledger.subject import found
 from launch.ledger.work import Work, work
-from launch.nodes import reach, resources, sizes
+from launch.nodes import reach, sizes
 from launch.nodes.image import StagedImage
+from launch.nodes.look import look
 from launch.plan.group import GroupPlan, at_home, plan_group
 from launch.plan.sizes import Fit, Measured, fit, measured, request
 from recipe.config.check import Checked, check_cluster
@@ -29,7 +30,8 @@ def of_cluster(
     for finding in checked.findings:
         say(f"{finding.severity}: {finding}")
     opened = work(home, name, say)
-    subject, staging = found(checked, image)
+    looked = found(checked, image)
+    subject, staging = looked.subject, looked.staging
     plan = plan_group(checked.profile, checked.cluster, subject)
     head = at_home(plan.ranks[0], reach.home(plan.ranks[0].place))
     if isinstance(staging, StagedImage):
@@ -70,7 +72,7 @@ def _memory(checked: Checked, plan: GroupPlan) -> int | None:
     """Bytes of one of the head's GPUs; of the machine where GPUs share its memory."""
     if checked.hardware.value.device != "cuda":
         return None
-    seen = resources.resources(plan.ranks[0].place)
+    seen = look(plan.ranks[0].place)
     if not seen.gpus:
         return None
-    return min((memory[1] for memory in seen.gpus if memory is not None), default=seen.total or None)
+    return min((gpu.total for gpu in seen.gpus if gpu.total is not None), default=seen.memory_total or None)
