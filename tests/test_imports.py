@@ -54,7 +54,7 @@ def strays(path: Path, allowed: set[str], watched: tuple[str, ...]) -> list[str]
 
 @pytest.mark.parametrize("path", modules("recipe/image/inside"), ids=lambda path: path.stem)
 def test_the_checks_inside_images_import_what_every_image_has(path: Path) -> None:
-    allowed = {*sys.stdlib_module_names, "vllm", "pydantic", "__future__"}
+    allowed = {*sys.stdlib_module_names, "vllm", "torch", "pydantic", "__future__"}
     assert [
         module
         for _, module in imports(path)

@@ -13,8 +13,8 @@ import click
 from launch.ledger.judge import load_gates, objections
 from launch.plan.logs import RankLog
 from launch.proof.client import Client
+from launch.proof.context import GateContext
 from launch.proof.gates import GateResult, run_gates
-from launch.proof.measure import GateContext
 from launch.proof.ready import probe
 from recipe.errors import Exit, HallmarkError
 

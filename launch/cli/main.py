@@ -25,6 +25,8 @@ COMMANDS = {
     "pin": ("pin", "pin", "resolve a profile's base image and model to digests"),
     "image": ("image", "image", "build a profile's patched image, or no image at all"),
     "images": ("images", "images", "list, show, check and prune patched images"),
+    "fit": ("fit", "fit", "predicted weights, cache bytes per token and context pool of each GPU"),
+    "model": ("model", "model", "fetch the model onto the head, bring it to the nodes, compare"),
     "render": ("render", "render", "exactly what each node would run"),
     "preflight": ("preflight", "preflight", "check every node, with the remedy for what is wrong"),
     "launch": ("group", "launch", "verify, stop the old group, start the new, prove it or restore the old"),

@@ -65,9 +65,11 @@ class Engine(Protocol):
         Errors: Unreachable when a node is not reached, after all others have been stopped; NeedsOperator.
         """
 
-    def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
+    def collect(self, plan: GroupPlan, group: str, logs: Path) -> set[str]:
         """Bring what each rank wrote since its start into `logs`, as NAME.log; where lines have no times of their own,
-        NAME.times has one for each. Of a node that is not reached what was brought before stays."""
+        NAME.times has one for each. Of a node that is not reached what was brought before stays.
+
+        Gives the names of the ranks whose file now is of this start; a file of another may be an older copy."""
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Remove what groups of this owner left behind that do not run, but those with the marks of `keep`, on the

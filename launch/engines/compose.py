@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from launch.engines.words import compose, document
+from launch.engines.words import compose, document, shell
 from launch.plan.container import Mount
 from launch.plan.group import RankPlan
 
@@ -46,9 +46,13 @@ def text(rank: RankPlan) -> str:
 
 
 def _volume(mount: Mount) -> dict[str, Any]:
-    volume: dict[str, Any] = {"type": "bind", "source": compose(mount.source), "target": compose(mount.target)}
-    # A model that is not there must not become an empty folder.
-    return {**volume, "read_only": mount.read_only, "bind": {"create_host_path": not mount.read_only}}
+    # What makes missing folders has another name and default in every Compose, so that the file leaves it out.
+    return {
+        "type": "bind",
+        "source": compose(mount.source),
+        "target": compose(mount.target),
+        "read_only": mount.read_only,
+    }
 
 
 def _secret(name: str, reference: str) -> str:
@@ -58,7 +62,13 @@ def _secret(name: str, reference: str) -> str:
 
 
 def _about(rank: RankPlan) -> str:
-    lines = [f"# {rank.name}: rank {rank.rank}. docker compose -f {name(rank)} up --detach, workers first"]
+    assert rank.container is not None
+    folders = [shell(mount.source) for mount in rank.container.mounts if not mount.read_only]
+    lines = [
+        f"# {rank.name}: rank {rank.rank}. Workers first:",
+        f"#   mkdir -p -- {' '.join(folders)}",
+        f"#   docker compose -f {name(rank)} up --detach",
+    ]
     for variable, reference in rank.secrets.items():
         if reference.startswith("file:"):
             lines.append(f"# {variable} is the line in {reference.removeprefix('file:')}; export it before")

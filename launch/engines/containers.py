@@ -122,11 +122,11 @@ class DockerEngine:
 
         self._reach.each(lambda place: self._asked(place, lambda: halt(place), None), self._all([plan]))
 
-    def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
-        def fetch(rank: RankPlan) -> None:
+    def collect(self, plan: GroupPlan, group: str, logs: Path) -> set[str]:
+        def fetch(rank: RankPlan) -> str | None:
             found = self._asked(rank.place, lambda: self._inspect(rank, group), None)
             if found is None:
-                return
+                return None
             # A container that was started again still has what it wrote before.
             since = found["State"]["StartedAt"]
             words = rank.place.docker("logs", "--timestamps", "--since", since, found["Id"])
@@ -135,12 +135,14 @@ class DockerEngine:
             pairs = [line.partition(" ") for line in done.stdout.split("\n") if line]
             (logs / f"{rank.name}.log").write_text("".join(f"{text}\n" for _, _, text in pairs), encoding="utf-8")
             (logs / f"{rank.name}.times").write_text("".join(f"{time}\n" for time, _, _ in pairs), encoding="utf-8")
+            return rank.name
 
-        def reached(rank: RankPlan) -> None:
+        def reached(rank: RankPlan) -> str | None:
             with suppress(Unreachable):
-                fetch(rank)
+                return fetch(rank)
+            return None
 
-        self._reach.each(reached, plan.ranks)
+        return {name for name in self._reach.each(reached, plan.ranks) if name is not None}
 
     def api_url(self, plan: GroupPlan, group: str) -> str:
         return plan.api_url

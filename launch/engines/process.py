@@ -78,8 +78,9 @@ class ProcessEngine:
     def groups(self, owner: str, plans: Sequence[GroupPlan]) -> set[str]:
         return {process.group for process in marked(owner)}
 
-    def collect(self, plan: GroupPlan, group: str, logs: Path) -> None:
-        """Nothing to do: the ranks write there themselves."""
+    def collect(self, plan: GroupPlan, group: str, logs: Path) -> set[str]:
+        """Nothing to do: the ranks write there themselves, each start into a file of its own."""
+        return {rank.name for rank in plan.ranks}
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Nothing to do: a process that ended has left nothing behind."""

@@ -9,7 +9,7 @@ from launch.engines.template import render
 from launch.engines.words import shell
 from launch.plan import allocated
 from launch.plan.allocated import Common, Given
-from launch.plan.container import Container
+from launch.plan.container import HOME, Container
 from launch.plan.group import GroupPlan
 from launch.plan.ranks import concrete, flag
 from recipe.config.check import Checked
@@ -60,6 +60,7 @@ def text(plan: GroupPlan, checked: Checked, judge: Sequence[str]) -> str:
         secrets=[f"{key}={_secret(kind, source)}" for key, (kind, _, source) in secrets.items()],
         key=shlex.quote(common.env.get("VLLM_API_KEY", "")),
         bare=box is None,
+        home=HOME,
         container=_pyxis(box, checked, list(secrets)) if box else [],
         folders=" ".join(shell(folder) for folder in writable),
         judge=_judge(plan, judge),

@@ -21,7 +21,7 @@ from launch.plan.group import GroupPlan, RankPlan, Subject, plan_group
 from launch.plan.parity import same_on_every_rank
 from launch.plan.place import Place
 from launch.plan.ranks import api_url, flag, model
-from launch.proof.judge import LAUNCHED
+from launch.proof.judge_group import LAUNCHED
 from recipe.config.check import Checked, check_cluster
 from recipe.config.gate import MetricGate
 from recipe.errors import HallmarkError, Refused

@@ -9,7 +9,7 @@ from typing import Any
 
 from launch.group.journal import Event
 from launch.group.transition import Generation
-from launch.ledger.judge import judge, load_gates, objections
+from launch.ledger.judge import applicable, judge, load_gates, objections
 from launch.ledger.patched import states
 from launch.ledger.published import published
 from launch.ledger.status import ranks_now
@@ -80,8 +80,9 @@ def certify(work: Work, key: str | None, expires: str | None = None) -> Certifie
             raise refusal("not certified: the image was built without some of its checks; the group goes on", missing)
         image = published(work, past.revisions[past.running], generation.plan)
         started = datetime.now(UTC)
-        required = list(generation.plan.gates.certify)
-        results = judge(work.engine, generation, load_gates(work.home, required), work.say)
+        gates = applicable(load_gates(work.home, list(generation.plan.gates.certify)), generation.plan, work.say)
+        required = list(gates)
+        results = judge(work.engine, generation, gates, work.say)
         if reasons := objections(results):
             raise refusal("not certified; the group goes on", reasons)
         revision = past.revisions[past.running]

@@ -12,7 +12,7 @@ from launch.group.journal import Event, Journal
 from launch.group.transition import STOP_SECONDS, Generation, restore, switch
 from launch.ledger import tags
 from launch.ledger.history import History, history
-from launch.ledger.judge import judge, load_gates, objections
+from launch.ledger.judge import applicable, judge, load_gates, objections
 from launch.ledger.preflight import in_the_way
 from launch.ledger.retention import kept_revisions
 from launch.ledger.standing import standing
@@ -117,8 +117,7 @@ def want(work: Work, profile: str | None, why: str | None, image: str | None = N
     for finding in checked.findings:
         work.say(f"{finding.severity}: {finding}")
     looked = found(checked, image)
-    planned = plan_group(checked.profile, checked.cluster, looked.subject)
-    plan = with_files(planned, checked, in_job(work.home))
+    plan = with_files(plan_group(checked.profile, checked.cluster, looked.subject), checked, in_job(work.home))
     # Gates are looked up before anything stops, so that a misspelt one cannot take a group down.
     load_gates(work.home, [*plan.gates.trial, *plan.gates.certify])
     _check_numbers(checked, plan)
@@ -177,7 +176,7 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
         if wanted.kept.patchset is not None:
             store.save_patchset(wanted.kept.patchset)
     new = Generation(number, wanted.plan, store.mark(number), store.logs(number))
-    gates = load_gates(work.home, list(new.plan.gates.trial))
+    gates = applicable(load_gates(work.home, list(new.plan.gates.trial)), new.plan, work.say)
     results: list[GateResult] = []
 
     def stage() -> None:

@@ -25,7 +25,7 @@ _SECONDS = 60.0
 # A connection that broke is made again once after so long.
 _PAUSE = 1.0
 # What ssh itself ends with when the command was never run.
-_SSH_FAILED = 255
+FAILED = 255
 # Gives the command's own 255 another number, so that 255 is always ssh's.
 _APART = '"$@"; s=$?; [ $s -ne 255 ] || s=254; exit $s'
 # Reads NAME=VALUE lines first: a value on the command line could be read by every user of the node.
@@ -48,13 +48,13 @@ def run(
     Errors: Unreachable when the node is not reached or does not end within `seconds`.
     """
     done = _attempt(place, argv, variables or {}, given, seconds)
-    if place.local or done.returncode != _SSH_FAILED:
+    if place.local or done.returncode != FAILED:
         _reached.add(place.address)
         return done
     if not once and (place.address in _reached or _LOST.search(done.stderr)):
         time.sleep(_PAUSE)
         done = _attempt(place, argv, variables or {}, given, seconds)
-    if done.returncode == _SSH_FAILED:
+    if done.returncode == FAILED:
         raise failure(place, done.stderr)
     return done
 
@@ -67,7 +67,7 @@ def _attempt(
     if not place.local:
         environment = dict(os.environ)
         if variables:
-            given = _lines(variables) + given
+            given = lines(variables) + given
         words = command(place, argv, shared=True, variables=bool(variables))
     try:
         return subprocess.run(
@@ -175,7 +175,8 @@ def _ssh() -> list[str]:
     ]
 
 
-def _lines(variables: Mapping[str, str]) -> str:
+def lines(variables: Mapping[str, str]) -> str:
+    """What a command that reads variables is given first. Errors: Refused for a value of several lines."""
     for name, value in variables.items():
         if "\n" in value:
             raise Refused(f"the value of {name} has more than one line", hint="use a secret of one line")

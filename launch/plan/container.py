@@ -10,7 +10,7 @@ from recipe.config.models import Profile
 
 LABEL = "dev.hallmark"
 # Images of vLLM run as root; kernels' compilers keep their caches under its home.
-_HOME = "/root"
+HOME = "/root"
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,16 @@ def mounts(profile: Profile, models: str, cache: str, key: str) -> tuple[Mount, 
     kernels = f"{cache}/kernels/{slug(profile.base or key)}-{profile.hardware}"
     return (
         Mount(f"{models}/{profile.model_folder}", model_path(profile), read_only=True),
-        Mount(f"{kernels}/cache", f"{_HOME}/.cache"),
-        Mount(f"{kernels}/triton", f"{_HOME}/.triton"),
-        Mount(f"{kernels}/tilelang", f"{_HOME}/.tilelang"),
-        Mount(f"{cache}/vllm/{key}", f"{_HOME}/.cache/vllm"),
+        Mount(f"{kernels}/cache", f"{HOME}/.cache"),
+        Mount(f"{kernels}/triton", f"{HOME}/.triton"),
+        Mount(f"{kernels}/tilelang", f"{HOME}/.tilelang"),
+        Mount(f"{cache}/vllm/{key}", f"{HOME}/.cache/vllm"),
     )
 
 
 def cache_variables() -> dict[str, str]:
     """vLLM would keep DeepGEMM's kernels inside its own cache, and compile them again for every patch set."""
-    return {"DG_JIT_CACHE_DIR": f"{_HOME}/.cache/deep_gemm"}
+    return {"DG_JIT_CACHE_DIR": f"{HOME}/.cache/deep_gemm"}
 
 
 def labels(cluster: str, profile: str, patchset: str | None, rank: int) -> dict[str, str]:

@@ -139,6 +139,11 @@ def at_home(rank: RankPlan, home: str) -> RankPlan:
     return replace(rank, argv=tuple(expand(text) for text in rank.argv), env=env, container=box)
 
 
+def model_source(profile: Profile, cluster: Loaded[Cluster]) -> str:
+    """The model's folder on every node; it may begin with `~`."""
+    return f"{_folder(cluster, cluster.value.paths.models_folder)}/{profile.model_folder}"
+
+
 def _rank(profile: Loaded[Profile], cluster: Loaded[Cluster], subject: Subject, rank: int) -> RankPlan:
     node = cluster.value.nodes[rank]
     argv = (
@@ -179,7 +184,7 @@ def _container(
 def _model(profile: Profile, cluster: Loaded[Cluster], subject: Subject) -> str:
     if subject.kind == "image":
         return containers.model_path(profile)
-    return f"{_folder(cluster, cluster.value.paths.models_folder)}/{profile.model_folder}"
+    return model_source(profile, cluster)
 
 
 def _folder(cluster: Loaded[Cluster], text: str) -> str:

@@ -11,11 +11,12 @@ _PROCESS = re.compile(r"\((?:[\w.-]+ )?pid=\d+\) ?")
 
 @dataclass(frozen=True)
 class RankLog:
-    """What one rank wrote since its start. Rank 0 is the head."""
+    """What one rank wrote since its start; rank 0 is the head. `current`: of this start, not an earlier one."""
 
     node: str
     rank: int
     text: str
+    current: bool = True
     # When each line was written, in ISO 8601, where the engine knows; else vLLM's own lines say when.
     times: tuple[str, ...] = ()
     # When the last of it was written, likewise; "" where nobody knows.

@@ -62,6 +62,21 @@ class Completion:
 
 
 @dataclass(frozen=True)
+class Tokens:
+    """One answer by its token ids, with those of the prompt as the server made them."""
+
+    prompt_ids: list[int]
+    ids: list[int]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One token of a prompt: how many nats its log probability is behind that of the model's first choice there."""
+
+    behind: float
+
+
+@dataclass(frozen=True)
 class Served:
     """A model as /v1/models lists it: `root` is its path or id on the server, `longest` its context in tokens."""
 
@@ -164,6 +179,40 @@ class Client:
         if usage is None or first is None:
             raise BadReply(f"the stream of {path} ended without {'text' if first is None else 'its token usage'}")
         return Streamed("".join(texts), int(usage["completion_tokens"]), int(usage["prompt_tokens"]), first, seconds)
+
+    def tokens(self, model: str, prompt: str | list[int], *, tokens: int, deadline: float) -> Tokens:
+        """A greedy answer of at most `tokens` tokens, by ids. Errors: ApiError."""
+        path, body = _request(model, prompt, tokens, "completions", to_the_end=False)
+        reply = self._json("POST", path, deadline, body | {"return_token_ids": True})
+        try:
+            choice = reply["choices"][0]
+            return Tokens([int(it) for it in choice["prompt_token_ids"]], [int(it) for it in choice["token_ids"]])
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise BadReply(f"the answer of {path} lacks its token ids: {str(reply)[:200]}") from error
+
+    def choices(self, model: str, ids: list[int], *, deadline: float) -> list[Choice]:
+        """What the model would have chosen at each place of `ids`; nothing is known of the first. Errors: ApiError."""
+        path, body = _request(model, ids, 1, "completions", to_the_end=True)
+        reply = self._json("POST", path, deadline, body | {"prompt_logprobs": 1})
+        try:
+            told = reply["choices"][0]["prompt_logprobs"]
+            if len(told) != len(ids):
+                raise BadReply(f"{path} gave {len(told)} prompt logprobs for {len(ids)} tokens")
+            return [Choice(0.0 if one is None else _behind(one, token)) for one, token in zip(told, ids, strict=True)]
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise BadReply(f"the answer of {path} lacks its prompt logprobs: {str(reply)[:200]}") from error
+
+    def message(
+        self, model: str, prompt: str, *, tokens: int, deadline: float, more: dict[str, Any]
+    ) -> tuple[dict[str, Any], str | None]:
+        """The message of one greedy chat answer, and why it ended; `more` goes into the request. Errors: ApiError."""
+        path, body = _request(model, prompt, tokens, "chat", to_the_end=False)
+        reply = self._json("POST", path, deadline, body | more)
+        try:
+            choice = reply["choices"][0]
+            return dict(choice["message"]), choice.get("finish_reason")
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise BadReply(f"the answer of {path} lacks its message: {str(reply)[:200]}") from error
 
     def tokenize(self, model: str, text: str, *, deadline: float) -> list[int]:
         """The token ids of a text, as /tokenize gives them. Errors: ApiError."""
@@ -281,3 +330,8 @@ def _request(
 def _spoken(message: dict[str, Any]) -> str:
     # With a reasoning parser the whole of a short answer may be reasoning, and `content` is then null.
     return (message.get("reasoning") or message.get("reasoning_content") or "") + (message.get("content") or "")
+
+
+def _behind(told: dict[str, dict[str, Any]], token: int) -> float:
+    first = max(float(one["logprob"]) for one in told.values())
+    return max(0.0, first - float(told[str(token)]["logprob"]))

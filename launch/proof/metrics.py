@@ -1,6 +1,6 @@
 """Reading of vLLM's /metrics text: samples, and the counters of speculative decoding."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -103,6 +103,18 @@ def total(name: str, found: Iterable[Sample]) -> int | None:
     """A counter such as GENERATED or STEPS, summed over engines; None when the server does not have it."""
     values = [sample.value for sample in found if sample.name == name]
     return _whole(sum(values)) if values else None
+
+
+def together(counts: Sequence[SpecCounts]) -> SpecCounts:
+    """The sum of several intervals."""
+    width = max((len(count.per_position) for count in counts), default=0)
+    padded = [count.per_position + (0,) * (width - len(count.per_position)) for count in counts]
+    return SpecCounts(
+        sum(count.drafts for count in counts),
+        sum(count.draft_tokens for count in counts),
+        sum(count.accepted for count in counts),
+        tuple(sum(column) for column in zip(*padded, strict=True)),
+    )
 
 
 def _whole(counter: float) -> int:

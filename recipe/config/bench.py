@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from recipe.config.explain import wrong
 from recipe.config.fields import Count, Name
-from recipe.config.gate import Seconds, Text
+from recipe.config.gate_parts import Seconds, Text
 from recipe.config.kinds import load_kind
 from recipe.config.models import Model
 

@@ -67,7 +67,7 @@ def _problem(document: Document, model: type[BaseModel], item: ErrorDetails) -> 
         hint = f"did you mean `{near}`?" if near else f"known keys: {', '.join(known)}"
         return Problem(f"{key}: unknown key", document.where(found), hint)
     message, hint = _explain(item, _spelled(document, found, item["input"]))
-    return Problem(f"{key}: {message}", document.where(found), hint)
+    return Problem(f"{key}: {message}" if key else message, document.where(found), hint)
 
 
 def _spelled(document: Document, loc: Loc, value: object) -> str:

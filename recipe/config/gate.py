@@ -1,59 +1,41 @@
 """What a gate file says: the bars of one check, by kind. Measuring and judging are launch/proof's."""
 
-import re
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator, model_validator
 
 from recipe.config.explain import wrong
+from recipe.config.fields import Name
+from recipe.config.gate_parts import (
+    COLLAPSED_LENGTH,
+    FEWEST_TOKENS,
+    Bars,
+    Count,
+    Fraction,
+    Judged,
+    Position,
+    Regex,
+    Repeated,
+    Requests,
+    RequiredSignal,
+    Seconds,
+    Serve,
+    Signal,
+    Text,
+    Tokens,
+    Workload,
+    conditions,
+    several,
+)
 from recipe.config.kinds import load_kind
 from recipe.config.models import Model
 
-# Readiness and answers are judged on completions of at least this many tokens (CONTRACT: Launch): a server
-# that can make one token has not yet run the decode loop, the drafter or the scheduler.
-FEWEST_TOKENS = 10
-# A drafter that is never right gives exactly 1; 1.0 to 1.15 is what a drafter on the wrong weights gave
-# (stage-d-recipe, section 1). A bar inside that range would pass a collapse.
-COLLAPSED_LENGTH = 1.15
+__all__ = ["COLLAPSED_LENGTH", "Bars", "Judged", "Requests", "Serve", "Signal", "Workload", "conditions"]
 
-SUMMARY = "one line: what a pass means"
-
-
-def _regex(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise wrong(f"{text!r} is not a regular expression: {error}", "escape what is meant literally") from error
-    return text
-
-
-def _position(text: str) -> str:
-    if not re.fullmatch(r"0|[1-9]\d?", text):
-        raise wrong(f"{text!r} is no draft position", 'write "0" for the first draft token, "1" for the second')
-    return text
-
-
-def _several(prompts: tuple[str, ...]) -> tuple[str, ...]:
-    if len(prompts) < 2:
-        raise wrong("one prompt is no batch", "list two prompts or more")
-    return prompts
-
-
-Count = Annotated[int, Field(strict=True, ge=1)]
-Tokens = Annotated[int, Field(strict=True, ge=FEWEST_TOKENS, le=4096)]
-Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]
-Seconds = Annotated[float, Field(strict=True, gt=0, le=3600)]
-Position = Annotated[str, AfterValidator(_position)]
-Text = Annotated[str, Field(min_length=1)]
-Regex = Annotated[str, Field(min_length=1), AfterValidator(_regex)]
-
-
-class Requests(Model):
-    """What all gates that send completions share. All are greedy (temperature 0)."""
-
-    max_tokens: Tokens = 32
-    deadline: Seconds = 120.0  # seconds for one request; a big model's first one may still compile
+Via = Literal["completions", "chat"]
+Positive = Annotated[float, Field(strict=True, gt=0)]
+TemplateValue = Annotated[bool, Field(strict=True)] | str
 
 
 class Expect(Model):
@@ -68,7 +50,7 @@ class Prompt(Model):
     """One prompt and what is expected of its answer; `via: chat` goes through the chat template."""
 
     prompt: Text = Field(description="the text that is sent")
-    via: Literal["completions", "chat"] = "completions"
+    via: Via = "completions"
     expect: Expect = Expect()
 
 
@@ -76,7 +58,6 @@ class AnswersGate(Requests):
     """Every prompt gets the answer that is expected."""
 
     kind: Literal["answers"]
-    summary: Text = Field(description=SUMMARY)
     prompts: Annotated[tuple[Prompt, ...], Field(min_length=1)] = Field(description="prompts with what is expected")
 
     @field_validator("prompts")
@@ -92,25 +73,10 @@ class AnswersGate(Requests):
         return prompts
 
 
-class Signal(Model):
-    """A regular expression searched in each line of each rank's log, without colours and process prefixes."""
-
-    pattern: Regex = Field(description="a regular expression")
-    ranks: Literal["all", "head", "workers"] = "all"
-    because: Text = Field(description="what its presence, or its absence when it is required, means")
-
-
-class RequiredSignal(Signal):
-    """Must be seen at least `min-count` times in the log of every rank in scope."""
-
-    min_count: Count = 1
-
-
-class LogsGate(Model):
+class LogsGate(Judged):
     """Required lines are there and forbidden ones are not, on every rank in scope."""
 
     kind: Literal["logs"]
-    summary: Text = Field(description=SUMMARY)
     required: tuple[RequiredSignal, ...] = ()
     forbidden: tuple[Signal, ...] = ()
 
@@ -121,33 +87,107 @@ class LogsGate(Model):
         return self
 
 
-class AcceptanceGate(Requests):
-    """Speculation on a fixed set of prompts accepts what it should, by the server's own counters.
+class AcceptanceGate(Repeated):
+    """Speculation on fixed sets of prompts accepts what it should, by the server's own counters.
 
-    `min-mean-length` is tokens per step, the bonus token included: 1 + accepted / drafts.
-    `min-per-position` maps a draft position (0 is the first draft token) to accepted / drafts.
+    The bars of the gate itself hold for all its prompts together, those of a workload for that workload.
+    `draft-tokens` is what the bars were made for: figures of another number are not comparable with them.
     """
 
     kind: Literal["acceptance"]
-    summary: Text = Field(description=SUMMARY)
-    prompts: Annotated[tuple[Text, ...], Field(min_length=1)] = Field(description="a list of texts")
-    via: Literal["completions", "chat"] = "completions"
+    prompts: tuple[Text, ...] = ()
+    workloads: Annotated[tuple[Workload, ...], Field(validate_default=True)] = ()
+    via: Via = "completions"
+    draft_tokens: Count | None = None
     min_mean_length: Annotated[float, Field(strict=True, gt=COLLAPSED_LENGTH)] = Field(
         description="tokens per step, the bonus token included"
     )
     min_rate: Fraction | None = None
     min_per_position: dict[Position, Fraction] = Field(default_factory=dict)
-    min_drafts: Count = Field(description="the fewest drafts that make a figure")
+    min_drafts: Count = Field(description="the fewest drafts in all that make a figure")
+
+    @field_validator("workloads")
+    @classmethod
+    def _one_of_both(cls, workloads: tuple[Workload, ...], info: ValidationInfo) -> tuple[Workload, ...]:
+        prompts = info.data.get("prompts")
+        if prompts is not None and bool(prompts) == bool(workloads):
+            what = "both are given" if prompts else "neither prompts nor workloads are given"
+            raise wrong(what, "list either `prompts`, or `workloads` with bars of their own")
+        return workloads
+
+    def sets(self) -> dict[str, tuple[str, ...]]:
+        """The prompts by workload; those without one have the name `all`."""
+        return {workload.name: workload.prompts for workload in self.workloads} or {"all": self.prompts}
 
 
-class MetricGate(Model):
+class SpeedWorkload(Model):
+    """One prompt with the tokens per second that its answer must reach."""
+
+    name: Name = Field(description="a short name")
+    prompt: Text = Field(description="the text that is sent")
+    min_tok_s: Positive = Field(description="tokens per second, one request at a time, prompt included")
+
+
+class ThroughputGate(Repeated):
+    """Each prompt alone is answered fast enough; tokens are the server's count, seconds wall time."""
+
+    kind: Literal["throughput"]
+    via: Via = "chat"
+    workloads: Annotated[tuple[SpeedWorkload, ...], Field(min_length=1)] = Field(description="prompts with bars")
+
+
+class SpeculationGate(Requests):
+    """What was generated with drafts is what the model chooses without them.
+
+    A token agrees when it is the model's own first choice, or less than `tolerance` (in nats) behind it. At least
+    `min-agreement` of the tokens must; `control-tokens` of each prompt are generated without drafts and judged too.
+    """
+
+    kind: Literal["speculation"]
+    prompts: Annotated[tuple[Text, ...], Field(min_length=1)] = Field(description="a list of texts")
+    tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
+    min_agreement: Fraction = 1.0
+    control_tokens: Annotated[int, Field(strict=True, ge=1, le=256)] = 16
+
+
+class LongPromptGate(Requests):
+    """A prompt that leaves just enough room for its answer is answered, and what comes after it is not harmed.
+
+    `at-most` caps the prompt, in tokens, where a prompt of the whole length would take too long.
+    """
+
+    kind: Literal["long-prompt"]
+    at_most: Annotated[int, Field(strict=True, ge=64)] | None = None
+    then: Text = Field(description="a short prompt whose answer must be the same before and after")
+
+
+class ToolCallGate(Requests):
+    """A request with a tool gets a call of it, parsed: name and arguments, no markup in the text."""
+
+    kind: Literal["tool-call"]
+    prompt: Text = Field(description="a text that calls for the tool")
+    tool: Text = Field(description="the function's name")
+    argument: Text = Field(description="the name of its one argument, a text")
+    contains: Text = Field(description="what the argument must hold, in any case")
+    template: dict[str, TemplateValue] = Field(default_factory=dict)
+
+
+class ReasoningGate(Requests):
+    """A chat answer comes as reasoning and content, each in its own field and without the model's marks."""
+
+    kind: Literal["reasoning"]
+    prompt: Text = Field(description="the text that is sent")
+    contains: Text = Field(description="what the content must hold")
+    template: dict[str, TemplateValue] = Field(default_factory=dict)
+
+
+class MetricGate(Judged):
     """A sample of /metrics with these labels exists; with `equals`, each such sample has that value.
 
     The label value `launched` stands for the patch set that was launched.
     """
 
     kind: Literal["metric"]
-    summary: Text = Field(description=SUMMARY)
     metric: Text = Field(description="a name as /metrics writes it, such as vllm:num_requests_running")
     labels: dict[str, str] = Field(default_factory=dict)
     equals: Annotated[float, Field(strict=True)] | None = None
@@ -155,14 +195,42 @@ class MetricGate(Model):
 
 
 class BatchGate(Requests):
-    """The prompts give the same text when they are sent together as one at a time."""
+    """The prompts give the same text when they are sent together as one at a time, at least this share of them."""
 
     kind: Literal["batch"]
-    summary: Text = Field(description=SUMMARY)
-    prompts: Annotated[tuple[Text, ...], AfterValidator(_several)] = Field(description="a list of two texts or more")
+    min_same: Fraction = 1.0
+    prompts: Annotated[tuple[Text, ...], AfterValidator(several)] = Field(description="a list of two texts or more")
 
 
-Gate = AnswersGate | LogsGate | AcceptanceGate | MetricGate | BatchGate
+class RanksGate(Judged):
+    """Every rank runs exactly what was planned; what matches `same` in their logs is equal on all of them."""
+
+    kind: Literal["ranks"]
+    same: tuple[Regex, ...] = ()
+
+
+class MemoryGate(Judged):
+    """After loading, each node and each GPU that tells has at least this share of its memory free."""
+
+    kind: Literal["memory"]
+    min_free: Fraction = Field(description="of the machine's memory, 0.05 is five per cent")
+    min_gpu_free: Fraction = Field(description="of each GPU's memory, where it has its own and tells")
+
+
+Gate = (
+    AnswersGate
+    | LogsGate
+    | AcceptanceGate
+    | MetricGate
+    | BatchGate
+    | ThroughputGate
+    | SpeculationGate
+    | LongPromptGate
+    | ToolCallGate
+    | ReasoningGate
+    | RanksGate
+    | MemoryGate
+)
 
 _KINDS: dict[str, type[Gate]] = {get_args(model.model_fields["kind"].annotation)[0]: model for model in get_args(Gate)}
 _ANY: TypeAdapter[Gate] = TypeAdapter(Annotated[Gate, Field(discriminator="kind")])
@@ -173,7 +241,7 @@ def load_gate(home: Path, name: str) -> Gate:
     return load_kind(home, "gates", "gate", name, _KINDS)
 
 
-def definition(gate: Gate) -> dict[str, object]:
+def definition(gate: Gate) -> dict[str, Any]:
     """The gate as JSON-able data; `parse` reads it back."""
     return gate.model_dump(mode="json", by_alias=True)
 

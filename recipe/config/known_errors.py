@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from recipe.config import paths
 from recipe.config.explain import validate, wrong
 from recipe.config.fields import Name
-from recipe.config.gate import Regex, Text
+from recipe.config.gate_parts import Regex, Text
 from recipe.config.models import Model
 from recipe.config.source import read
 

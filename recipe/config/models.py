@@ -254,6 +254,10 @@ class Hardware(Model):
     rank_memory_gib: float | None = Field(
         None, gt=0, description="host memory that one rank takes beside its cache, where ranks compute on the host"
     )
+    beside_gib: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] | None = Field(
+        None,
+        description="GiB of a GPU that a rank takes beside weights and cache, least and most: `fit` subtracts them",
+    )
 
 
 class SupportRow(Model):

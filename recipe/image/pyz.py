@@ -11,6 +11,7 @@ from recipe.image import inside
 NAME = "applier.pyz"
 CHECKS = "checks.pyz"
 ABOUT = "about.pyz"
+SIZES = "sizes.pyz"
 # Old Pythons must understand the line that refuses them.
 _MAIN = """\
 import sys
@@ -39,6 +40,11 @@ def pack_checks() -> bytes:
 def pack_about() -> bytes:
     """The archive that says what is installed; its bytes depend on its sources only."""
     return _pack(inside, "about", "about")
+
+
+def pack_sizes() -> bytes:
+    """The archive that tells what a rank would hold in memory: the checks' package, begun elsewhere."""
+    return _pack(inside, "sizes", "sizes")
 
 
 def _pack(package: ModuleType, name: str, module: str) -> bytes:

@@ -9,6 +9,7 @@ import shlex
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,15 +53,21 @@ def start(engine: Engine, folder: Path) -> Node:
 
     `folder` gets the keys of all nodes and the one key that may log in.
     """
+    return serve(engine.number, folder, {"DOCKER_HOST": engine.host})
+
+
+def serve(number: int, folder: Path, variables: Mapping[str, str]) -> Node:
+    """Start the sshd of a node that has these variables, such as a HOME of its own."""
     sshd, keygen = program("sshd", "openssh-server"), program("ssh-keygen", "openssh-client")
     # sshd refuses to start without it; the package's service would make it.
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name, address, port = f"node-{engine.number}", f"127.0.0.{engine.number}", _PORT + engine.number
+    name, address, port = f"node-{number}", f"127.0.0.{number}", _PORT + number
     key = folder / f"{name}.key"
     _key(keygen, key)
     _key(keygen, folder / "id")
     settings = folder / f"{name}.conf"
+    given = " ".join(f"{key}={value}" for key, value in variables.items())
     settings.write_text(
         f"ListenAddress {address}:{port}\n"
         f"HostKey {key}\n"
@@ -73,7 +80,7 @@ def start(engine: Engine, folder: Path) -> Node:
         "StrictModes no\n"
         "MaxStartups 100\n"
         # At this level bash does not read the user's .bashrc for every command, which may take half a second.
-        f"SetEnv DOCKER_HOST={engine.host} PATH={os.environ['PATH']} SHLVL=1\n"
+        f"SetEnv {given} PATH={os.environ['PATH']} SHLVL=1\n"
     )
     daemon = Background([sshd, "-D", "-e", "-f", str(settings)], folder / f"{name}.log")
     daemon.wait(lambda: _listens(address, port), 10)

@@ -118,18 +118,3 @@ def spec_document(counts: SpecCounts | None) -> dict[str, Any] | None:
         "per_position": list(counts.position_rates),
         "drafts": counts.drafts,
     }
-
-
-def together(counts: Sequence[SpecCounts | None]) -> SpecCounts | None:
-    """The sum of several intervals; None when the server did not speculate."""
-    known = [count for count in counts if count is not None]
-    if not known:
-        return None
-    width = max(len(count.per_position) for count in known)
-    padded = [count.per_position + (0,) * (width - len(count.per_position)) for count in known]
-    return SpecCounts(
-        sum(count.drafts for count in known),
-        sum(count.draft_tokens for count in known),
-        sum(count.accepted for count in known),
-        tuple(sum(column) for column in zip(*padded, strict=True)),
-    )

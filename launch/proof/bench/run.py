@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launch.proof.bench import load, prefill, prompts
-from launch.proof.bench.figures import together
 from launch.proof.bench.loglines import Logged, logged
 from launch.proof.bench.result import Result
 from launch.proof.client import ApiError, Client
-from launch.proof.metrics import SpecCounts
+from launch.proof.metrics import SpecCounts, together
 from recipe.config.bench import Preset, PromptsPreset
 from recipe.errors import HallmarkError, Unreachable
 
@@ -52,7 +51,8 @@ def _bench(client: Client, subject: Subject, name: str, preset: Preset, say: Cal
         found = prompts.run(client, model.name, preset, say)
         # The warm-up of each prompt is in the log and not in the figures, so the two are not compared here.
         lengths = prefill.run(client, model.name, preset.prefill, model.longest, say)
-        spec = together([one.spec for one in found])
+        spoken = [one.spec for one in found if one.spec is not None]
+        spec = together(spoken) if spoken else None
         return Result(
             name, subject.url, model.name, _version(client), found, lengths, None, spec, None, preset.published
         )

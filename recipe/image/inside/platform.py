@@ -23,22 +23,39 @@ def stand_in(request: Request) -> None:
     """
     if request.device != "cuda" or request.capability is None:
         return
-    _driver(request.site)
+    driver(request.site)
+    become(request.capability, request.gpus)
+
+
+def become(capability: tuple[int, int], gpus: int, memory: int = 0) -> None:
+    """Make vLLM's current platform CUDA devices of this kind; `memory`: bytes of one."""
     import vllm.platforms as platforms  # type: ignore[import-not-found, unused-ignore]
     from vllm.platforms.interface import DeviceCapability  # type: ignore[import-not-found, unused-ignore]
 
-    capability, gpus = DeviceCapability(*request.capability), request.gpus
+    known = DeviceCapability(*capability)
 
     class Absent(_kind()):  # type: ignore[misc, unused-ignore]
-        """CUDA devices of the wanted kind, of which only kind and number are known."""
+        """CUDA devices of the wanted kind, of which only kind, number and memory are known."""
 
         @classmethod
         def get_device_capability(cls, device_id: int = 0) -> Any:
-            return capability
+            return known
 
         @classmethod
         def device_count(cls) -> int:
             return gpus
+
+        @classmethod
+        def get_device_name(cls, device_id: int = 0) -> str:
+            return "absent"
+
+        @classmethod
+        def get_device_total_memory(cls, device_id: int = 0) -> int:
+            return memory
+
+        @classmethod
+        def is_fully_connected(cls, device_ids: list[int]) -> bool:
+            return True
 
     platforms._current_platform = Absent()
 
@@ -54,7 +71,7 @@ def _kind() -> Any:
         return type("Bare", (Platform,), names)
 
 
-def _driver(site: Path) -> None:
+def driver(site: Path) -> None:
     """Load a library of the driver that images carry for building: without one, compiled code cannot be loaded."""
     cuda = Path("/usr/local")
     found = [*cuda.glob("cuda*/compat/libcuda.so.1"), *cuda.glob("cuda*/lib64/stubs/libcuda.so")]

@@ -36,7 +36,7 @@ def check(request: Request) -> Result:
     reason = platform.missing()
     if reason:
         return skipped(CHECK, reason)
-    module = _parser_module()
+    module = parser_module()
     if module is None:
         return skipped(CHECK, "this vLLM keeps the parser of `vllm serve` in another place than any known release")
     line = _Line(module, request)
@@ -105,7 +105,8 @@ class _Line:
         return f"{text} — {_choose(flag.words[-1], choices)}"
 
 
-def _parser_module() -> Any:
+def parser_module() -> Any:
+    """The module with the parser of `vllm serve`; None where no known place has it."""
     for package in _PARSERS:
         try:
             return importlib.import_module(f"{package}.cli_args")

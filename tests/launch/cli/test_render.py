@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -104,6 +106,42 @@ def test_another_engine_must_be_able_to_run_the_cluster() -> None:
     assert "not an image" in str(refusal("demo", "--image", "x"))
 
 
+def test_the_files_of_an_engine_are_printed_kept_in_the_document_and_written(tmp_path: Path) -> None:
+    digest = "registry.invalid/vllm@sha256:" + "a" * 64
+    for words, names in (
+        (("demo", "--engine", "slurm"), ["demo.sbatch"]),
+        (("demo", "--engine", "systemd"), ["hallmark-demo-r0.service", "hallmark-demo-r1.service"]),
+        (("demo", "--engine", "compose"), ["0-node-a.compose.yaml", "1-node-b.compose.yaml"]),
+        (("kubernetes.example", "--image", digest), ["kubernetes.example.lws.yaml"]),
+    ):
+        out = tmp_path / words[-1]
+        result = run(render, *words, "--out", str(out))
+        assert result.exit_code == 0
+        texts = {path.name: path.read_text() for path in sorted(out.iterdir())}
+        assert list(texts) == names
+        document = json.loads(run(render, *words, as_json=True).stdout)
+        assert {name: text for node in document["nodes"] for name, text in node["files"].items()} == texts
+        assert all(text.strip() in result.stdout for text in texts.values())
+        assert all(os.access(path, os.X_OK) == (path.suffix == ".sbatch") for path in out.iterdir())
+
+
+def test_kubernetes_is_not_given_an_image_that_may_become_another_one() -> None:
+    assert "'hallmark:cpu-dev-" in str(refusal("demo", "--engine", "lws"))
+    assert "names no registry" in str(refusal("demo", "--engine", "lws"))
+
+
+def test_a_job_has_an_image_when_the_cluster_names_no_virtual_environment() -> None:
+    digest = "registry.invalid:5000/org/vllm@sha256:" + "a" * 64
+    script = run(render, "h200-8.example", "--engine", "slurm", "--image", digest).stdout
+    assert f"--container-image='registry.invalid:5000#org/vllm@sha256:{'a' * 64}'" in script
+    assert "#SBATCH --gpus-per-node=8\n" in script
+    assert re.search(r"--container-mounts=/data/models/([^:/]+):/data/models/\1:ro,", script)
+
+
+def test_only_an_environment_can_be_staged_here() -> None:
+    assert "--stage: the docker engine runs an image" in str(refusal("two-spark.example", "--stage"))
+
+
 def test_a_folder_that_cannot_be_written_is_one_clean_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert "cannot be written" in str(refusal("demo", "--out", str(tmp_path / "file")))
@@ -138,3 +176,17 @@ def test_clusters_are_listed_with_profile_engine_and_nodes() -> None:
         "nodes": ["node-a", "node-b"],
     }
     assert "demo" in run(clusters).stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("slurm.example",),
+        ("h200-8.example", "--engine", "slurm", "--image", "registry.invalid/vllm@sha256:" + "a" * 64),
+    ],
+)
+def test_shellcheck_finds_no_fault_in_a_job(words: tuple[str, ...]) -> None:
+    script = run(render, *words).stdout
+    program = Path(sys.executable).parent / "shellcheck"
+    done = subprocess.run([program, "--shell=bash", "-"], input=script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")

@@ -11,35 +11,23 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from launch.engines import compose, lws, slurm, systemd
-from launch.plan.group import GroupPlan, Subject, plan_group
+from launch.plan.group import GroupPlan
 from recipe.config.check import Checked
-from recipe.config.cluster_rules import cluster_rules
-from recipe.config.load import Loaded, load_hardware
-from recipe.config.models import Cluster, Profile
-from recipe.config.paths import CHECKOUT
-from recipe.config.source import read as read_document
+from recipe.config.models import Profile
 from recipe.errors import HallmarkError
 from tests.readers import compose as compose_reader
 from tests.readers import docker as docker_reader
 from tests.readers import kubernetes as kubernetes_reader
 from tests.readers import slurm as slurm_reader
 from tests.readers import systemd as systemd_reader
+from tests.readers.groups import ADDRESSES, PLAIN, TRAPPED, TRAPS, loaded, plan
 from tests.readers.seen import HOME, planned
 
-IMAGE = "registry.example:5000/vllm/patched@sha256:" + "a" * 64
-# Words that some format takes for its own.
-TRAPS = [
-    "$HOME", "${HOME}", "$$", "$(LWS_WORKER_INDEX)", "$$(A)", "$(id)", "`id`", "%h", "%%", "%t", "~", "~/x", "a~/b", "",
-    " ", ";", "\\;", "\\", "\\n", "'", '"', "it's", "#x", "a # b", "!", "!ls", "-x", "--", "|", "*", "[a]", "{a}", "&a",
-    "yes", "null", "1e3", "0o17", "012", "22:22", "=", "a=b", "{{ x }}", "{% x %}", "a\nb", "a\tb", "ä€😀",
-    "EOF", "#SBATCH --x", "@x", "+x", ":x",
-]  # fmt: skip
 LETTERS = st.characters(min_codepoint=32, max_codepoint=0x2FFF, exclude_categories=("Cs", "Cc", "Zl", "Zp"))
 TEXTS = st.one_of(st.sampled_from(TRAPS), st.text(LETTERS, max_size=12))
 FOLDERS = st.sampled_from(["/srv/models", "~/models", "/a b", "/it's $5%h", "~/ü"])
 NAMES = st.sampled_from(["A", "_b", "LANG_X", "VLLM_LOGGING_LEVEL", "NCCL_DEBUG", "A1"])
 FLAGS = st.sampled_from(["served-model-name", "alpha", "beta", "speculative-config", "x.y"])
-ADDRESSES = ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
 
 
 @st.composite
@@ -76,27 +64,6 @@ def groups(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     return profile, {"profile": "x", "engine": "docker", "nodes": nodes, "paths": paths}
 
 
-def loaded(profile: dict[str, Any], cluster: dict[str, Any], engine: str, folder: Path) -> Checked:
-    """Both as if they were read from files, for one engine."""
-    document = read_document(CHECKOUT / "configs" / "clusters" / "demo.yaml")
-    bare = engine in ("process", "systemd", "slurm-bare")
-    paths = cluster["paths"] | ({"venv": str(folder / "venv")} if bare else {})
-    nodes = [node | ({"address": "local"} if engine == "process" else {}) for node in cluster["nodes"]]
-    values = cluster | {"engine": engine.partition("-")[0], "paths": paths, "nodes": nodes}
-    hardware = load_hardware(CHECKOUT, profile["hardware"])
-    path = folder / "x.yaml"
-    made = Loaded(Cluster.model_validate(values), document, path, "x")
-    assert [it for it in cluster_rules(made) if it.severity == "error"] == []
-    return Checked(Loaded(Profile.model_validate(profile), document, path, "p"), hardware, (), made)
-
-
-def plan(checked: Checked, folder: Path) -> GroupPlan:
-    bare = Subject("env", str(folder / "envs" / "x"), "b" * 64, str(folder / "venv"))
-    return plan_group(
-        checked.profile, checked.cluster, bare if checked.cluster.value.bare else Subject("image", IMAGE, "b" * 64)
-    )
-
-
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as made:
@@ -105,21 +72,6 @@ def folder() -> Iterator[Path]:
         for place in (root, root / "venv" / "bin"):
             slurm_reader.programs(place)
         yield root
-
-
-PLAIN = (
-    {"summary": "s", "hardware": "gb10", "nodes": 2, "vllm": "0.33.0", "model": "m", "container": {}},
-    {
-        "profile": "x",
-        "engine": "docker",
-        "nodes": [{"name": f"n{n}", "address": f"h{n}", "fabric": ADDRESSES[n]} for n in (0, 1)],
-        "paths": {"models": "/m", "cache": "/c"},
-    },
-)
-TRAPPED = (
-    {**PLAIN[0], "serve": {"alpha": TRAPS}, "env": {f"T{n}": text for n, text in enumerate(TRAPS)}},
-    PLAIN[1],
-)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -162,6 +114,7 @@ def test_each_rank_gets_the_same_from_every_engine(folder: Path, group: tuple[di
     code, seen = slurm_reader.read(slurm.text(other, checked, ["true"]), folder, addresses)
     assert [it.argv for it in seen] == [it.argv for it in images]
     assert [it.mounts for it in seen] == [it.mounts for it in images]
+    assert {it.env["HOME"] for it in seen} == {"/root"}
     # A container has the image's variables too.
     assert [{k: it.env.get(k) for k in want.env} for it, want in zip(seen, images, strict=True)] == [
         it.env for it in images

@@ -36,19 +36,18 @@ def ended(slurm: Slurm, job: str) -> str:
     return f"{words['JobState']} {words['ExitCode']}"
 
 
-def rank_processes(rank: int) -> list[int]:
-    """The main processes of the StandIn's ranks of that number that run on a node of this Slurm."""
+def rank_processes(world: World, rank: int) -> list[int]:
+    """The main processes of this world's ranks of that number."""
     found: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                env = (entry / "environ").read_bytes()
+                words = (entry / "cmdline").read_text().split("\0")
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-            here = b"--node-rank" in words and words[words.index(b"--node-rank") + 1] == str(rank).encode()
-            if here and b"VLLM_HOST_IP=127.0.0." in env and words[0].endswith(b"python"):
+            here = f"{world.models}/tiny" in words and words[words.index("--node-rank") + 1] == str(rank)
+            if here and "bash" not in words[0]:
                 found[int(entry.name)] = parent
     return [pid for pid, parent in found.items() if parent not in found]
 
@@ -83,11 +82,11 @@ def test_a_rank_that_ends_ends_the_job_as_failed_and_status_says_so(cluster: Wor
     cluster.brief_trials()
     cluster.done("launch", "pair")
     [job] = jobs(slurm_nodes)
-    [pid] = rank_processes(1)
+    [pid] = rank_processes(cluster, 1)
     # The StandIn ends with 0 then, as vLLM does.
     os.kill(pid, signal.SIGTERM)
     until(lambda: not jobs(slurm_nodes))
-    assert ended(slurm_nodes, job).startswith("FAILED 1:0")
+    assert ended(slurm_nodes, job).startswith("FAILED")
     status = cluster.run("status", "pair", "--json")
     assert (status.exit, status.document["state"]) == (2, "stopped")
     assert "hallmark: rank 1 ended with 0" in "\n".join(cluster.done("logs", "pair")["logs"]["right"])
@@ -100,7 +99,111 @@ def test_a_job_that_somebody_cancelled_is_seen_and_can_be_launched_again(cluster
     slurm_nodes.ask("scancel", job)
     until(lambda: not jobs(slurm_nodes))
     assert ended(slurm_nodes, job).startswith("CANCELLED")
-    assert rank_processes(0) + rank_processes(1) == []
+    assert rank_processes(cluster, 0) + rank_processes(cluster, 1) == []
     assert cluster.run("status", "pair", "--json").document["state"] == "stopped"
     assert cluster.done("launch", "pair")["changed"]
     assert cluster.done("status", "pair")["state"] == "running"
+
+
+def submitted(cluster: World, slurm: Slurm, folder: Path, *words: str) -> tuple[str, str]:
+    """Render and submit a job by hand; its number and what it wrote, once it ended."""
+    assert cluster.run("render", "pair", "--out", str(folder), "--stage", *words).exit == 0
+    script, output = folder / "pair.sbatch", folder / "job.out"
+    [job] = slurm.ask("sbatch", "--parsable", f"--chdir={folder}", f"--output={output}", str(script)).stdout.split()
+    until(lambda: job not in jobs(slurm))
+    return job, output.read_text()
+
+
+def test_a_job_submitted_by_hand_ends_as_failed_when_a_gate_does_not_pass(
+    cluster: World, slurm_nodes: Slurm, tmp_path: Path
+) -> None:
+    job, said = submitted(cluster, slurm_nodes, tmp_path / "out", "--profile", "b")
+    assert "hallmark: answers: pass" in said
+    assert "hallmark: gate acceptance: fail" in said
+    assert "is served at" not in said
+    assert ended(slurm_nodes, job) == "FAILED 2:0"
+    assert rank_processes(cluster, 0) + rank_processes(cluster, 1) == []
+
+
+def test_a_job_submitted_by_hand_ends_when_a_rank_fails_as_it_starts(
+    cluster: World, slurm_nodes: Slurm, tmp_path: Path
+) -> None:
+    cluster.profile("a", "fails-at-start")
+    job, said = submitted(cluster, slurm_nodes, tmp_path / "out")
+    assert "hallmark: the group ended; its logs are in" in said
+    assert ended(slurm_nodes, job).startswith("FAILED")
+
+
+def test_a_job_that_fails_as_it_starts_is_told_with_the_reason_and_nothing_is_left(
+    cluster: World, slurm_nodes: Slurm
+) -> None:
+    cluster.profile("a", "fails-at-start")
+    failed = cluster.run("launch", "pair")
+    assert failed.exit == 2
+    assert "nothing runs, as before" in failed.err
+    assert jobs(slurm_nodes) == []
+
+
+def test_a_secret_reaches_the_ranks_and_no_file(
+    cluster: World, slurm_nodes: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_text("from a file\n")
+    monkeypatch.setenv("MY_SECRET", "from the shell")
+    cluster.profile("a", env={"TOKEN_A": "env:MY_SECRET", "TOKEN_B": f"file:{tmp_path}/key"})
+    cluster.done("launch", "pair")
+    [pid] = rank_processes(cluster, 1)
+    given = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    assert {"TOKEN_A=from the shell", "TOKEN_B=from a file"} <= set(given)
+    assert not any(line.startswith(("SLURM_", "MY_SECRET")) for line in given)
+    for path in cluster.node.rglob("*"):
+        assert not path.is_file() or "from the shell" not in path.read_text(errors="replace"), path
+
+
+def test_what_slurm_would_not_take_is_refused_before_anything_is_touched(cluster: World) -> None:
+    nodes = [{"name": "left", "address": "local"}, {"name": "right", "address": "local"}]
+    cluster.cluster(engine="slurm", nodes=nodes, slurm={"partition": "nowhere"})
+    refused = cluster.run("launch", "pair")
+    assert refused.exit == 2
+    assert "Slurm would not take the job: " in refused.err
+    assert "partition" in refused.err
+    assert cluster.done("history", "pair")["revisions"] == []
+
+
+def test_slurm_that_does_not_answer_or_is_not_there_is_unreachable(
+    cluster: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.brief_trials()
+    cluster.done("launch", "pair")
+    lost = tmp_path / "slurm.conf"
+    lost.write_text("ClusterName=x\nSlurmctldHost=localhost\nSlurmctldPort=1\nAuthType=auth/none\n")
+    lost.write_text(lost.read_text() + "MessageTimeout=2\nSlurmctldTimeout=2\nNodeName=x\n")
+    with monkeypatch.context() as patched:
+        patched.setenv("SLURM_CONF", str(lost))
+        found = cluster.run("status", "pair")
+        assert (found.exit, "squeue: " in found.err) == (5, True)
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", str(tmp_path))
+        found = cluster.run("status", "pair")
+        assert (found.exit, "there is no program squeue on PATH" in found.err) == (5, True)
+    assert cluster.done("status", "pair")["state"] == "running"
+
+
+def test_an_image_on_slurm_is_rendered_but_not_launched(cluster: World) -> None:
+    nodes = [{"name": "left", "address": "local"}, {"name": "right", "address": "local"}]
+    cluster.cluster(engine="slurm", nodes=nodes, paths={"state": str(cluster.node), "models": str(cluster.models)})
+    refused = cluster.run("launch", "pair")
+    assert refused.exit == 2
+    assert "the slurm engine with images is rendered but not launched by this version" in refused.err
+
+
+def test_a_launch_that_waits_in_the_queue_is_given_up_with_ctrl_c(cluster: World, slurm_nodes: Slurm) -> None:
+    slurm_nodes.ask("sbatch", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
+    until(lambda: slurm_nodes.ask("squeue", "--noheader", "--states=RUNNING").stdout)
+    [other] = jobs(slurm_nodes)
+    waiting = cluster.begin("launch", "pair")
+    waiting.says("is in the queue (")
+    assert len(jobs(slurm_nodes)) == 2
+    waiting.signal(signal.SIGINT)
+    ends = waiting.wait()
+    assert (ends.exit, "nothing runs, as before" in ends.err) == (2, True)
+    assert jobs(slurm_nodes) == [other]

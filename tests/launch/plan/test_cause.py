@@ -45,8 +45,8 @@ def test_a_healthy_log_has_no_error_and_its_last_line_is_shown(path: Path) -> No
 
 def test_the_engines_own_times_count_where_there_are_some() -> None:
     """A traceback carries no time of its own, whatever stood before it."""
-    late = RankLog("a", 0, "INFO starts\nValueError: late\n", ("2026-12-01T10:00:00Z", "2026-12-01T10:09:00Z"))
-    early = RankLog("b", 1, "INFO starts\nValueError: early\n", ("2026-12-01T10:00:01Z", "2026-12-01T10:08:00Z"))
+    late = RankLog("a", 0, "INFO starts\nValueError: late\n", times=("2026-12-01T10:00:00Z", "2026-12-01T10:09:00Z"))
+    early = RankLog("b", 1, "INFO starts\nValueError: early\n", times=("2026-12-01T10:00:01Z", "2026-12-01T10:08:00Z"))
     found = first([late, early])
     assert found is not None
     assert (found.rank, found.at) == (1, "2026-12-01T10:08:00Z")

@@ -13,7 +13,15 @@ import pytest
 from launch.cli import shell
 from launch.plan.group import GroupPlan
 
-CLUSTERS = ["demo", "h200-8.example", "local-two.example", "two-spark-stage-d.example", "two-spark.example"]
+CLUSTERS = [
+    "demo",
+    "h200-8.example",
+    "kubernetes.example",
+    "local-two.example",
+    "slurm.example",
+    "two-spark-stage-d.example",
+    "two-spark.example",
+]
 HOME = "/home/user"
 GOLDEN = Path(__file__).resolve().parents[2] / "cases" / "render"
 

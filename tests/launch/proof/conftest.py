@@ -20,6 +20,10 @@ class Behaviour:
     counters. others: tokens of other people's requests that land with each answer. late: how many times /metrics
     is read before the last answer is counted. extra: more lines of /metrics. fails_at: which request is answered 500.
     per_piece: tokens in each piece of a streamed answer. breaks_off: a stream ends with an error in its middle.
+    spec_by_prompt: the same as spec, for single prompts. drafts_always: also one-token answers are drafted for.
+    behind: place of a token → nats that it is behind the model's first choice, for text that was drafted; control: the
+    same for text that was not. longest: the context in tokens. cuts: prompt tokens that get lost. harmed: what the
+    prompts are answered after a prompt by ids. messages: prompt → the whole message of a chat answer.
     """
 
     answers: dict[str, str] = field(default_factory=dict)
@@ -41,6 +45,15 @@ class Behaviour:
     fails_at: int = 0
     per_piece: int = 1
     breaks_off: bool = False
+    spec_by_prompt: dict[str, dict[str, Any]] = field(default_factory=dict)
+    drafts_always: bool = False
+    behind: dict[int, float] = field(default_factory=dict)
+    control: dict[int, float] = field(default_factory=dict)
+    longest: int | None = 64
+    cuts: int = 0
+    harmed: str | None = None
+    messages: dict[str, dict[str, Any]] = field(default_factory=dict)
+    finish_reason: str = "length"
 
 
 class StandInServer(ThreadingHTTPServer):
@@ -56,6 +69,9 @@ class StandInServer(ThreadingHTTPServer):
         self.steps = 0
         self.answered = 0
         self.unread = 0
+        self.drafted: list[dict[str, Any]] = []
+        self.by_ids = False
+        self.looks = 0
         self.released = threading.Event()
         self.lock = threading.Lock()
         self.together = threading.Barrier(max(behaviour.alone_first, 1))
@@ -93,11 +109,12 @@ class StandInServer(ThreadingHTTPServer):
             labels = f'engine="{engine}",model_name="m"'
             for key, each in (behaviour.spec or {}).items():
                 name = f"vllm:spec_decode_num_{key}"
-                counts = each if isinstance(each, list) else [each]
+                listed = isinstance(each, list)
                 lines.append(f"# TYPE {name}_total counter")
-                for position, count in enumerate(counts):
-                    where = f'{labels},position="{position}"' if isinstance(each, list) else labels
-                    value = 0 if restarted else 1000 + count * answered // behaviour.engines
+                for position in range(len(each) if listed else 1):
+                    where = f'{labels},position="{position}"' if listed else labels
+                    added = sum(one[key][position] if listed else one[key] for one in self.drafted[:answered])
+                    value = 0 if restarted else 1000 + added // behaviour.engines
                     lines.append(f"{name}_total{{{where}}} {value}.0")
                 lines += [f"# TYPE {name}_created gauge", f"{name}_created{{{labels}}} 1.79e+09"]
         return "\n".join([*lines, behaviour.extra, ""])
@@ -114,7 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/metrics":
             self._send(self.server.behaviour.metrics_status, self.server.metrics(), "text/plain")
         elif self.path == "/v1/models":
-            self._send(200, json.dumps({"object": "list", "data": [{"id": "m"}]}))
+            listed = {"id": "m", "max_model_len": self.server.behaviour.longest}
+            self._send(200, json.dumps({"object": "list", "data": [listed]}))
         elif self.path == "/version":
             self._send(200, json.dumps({"version": "0.33.0"}))
         else:
@@ -145,22 +163,41 @@ class _Handler(BaseHTTPRequestHandler):
         if in_batch:
             server.together.wait(timeout=30)
         tokens = body["max_tokens"] if behaviour.tokens is None else behaviour.tokens
+        chat = self.path == "/v1/chat/completions"
+        asked = body["messages"][-1]["content"] if chat else body["prompt"]
+        drafts = behaviour.spec_by_prompt.get(asked if isinstance(asked, str) else "", behaviour.spec) or {}
+        if tokens == 1 and not behaviour.drafts_always:
+            drafts = {key: [0] * len(each) if isinstance(each, list) else 0 for key, each in drafts.items()}
         with server.lock:
+            server.drafted.append(drafts)
             server.answered += 1
             server.generated += tokens + behaviour.others
             server.steps += tokens // (behaviour.alone_first if in_batch and not behaviour.serial else 1)
             server.unread = behaviour.late
+        ids = body.get("prompt") if isinstance(body.get("prompt"), list) else [1, 2, 3]
+        length = len(ids) - behaviour.cuts
         if isinstance(body.get("prompt"), list):
             body["prompt"] = f"{len(body['prompt'])} tokens"
-        chat = self.path == "/v1/chat/completions"
+            server.by_ids = True
         prompt = body["messages"][-1]["content"] if chat else body["prompt"]
-        usage = {"prompt_tokens": 3, "completion_tokens": tokens, "total_tokens": tokens + 3}
+        usage = {"prompt_tokens": length, "completion_tokens": tokens, "total_tokens": tokens + length}
         if body.get("stream"):
             self._stream(chat, tokens, usage)
             return
         text = (behaviour.in_batch if in_batch else {}).get(prompt) or behaviour.answers.get(prompt, " word" * tokens)
-        said = {"message": {"content": text}} if chat else {"text": text}
-        reply: dict[str, Any] = {"choices": [said | {"finish_reason": "length"}]}
+        if behaviour.harmed is not None and server.by_ids and body["prompt"] == prompt:
+            text = behaviour.harmed
+        said: dict[str, Any] = (
+            {"message": behaviour.messages.get(prompt, {"content": text})} if chat else {"text": text}
+        )
+        if body.get("return_token_ids"):
+            # Token n of an answer has the id 100 + n, however it was asked for.
+            begun = len(ids) - 3
+            said |= {"prompt_token_ids": ids, "token_ids": list(range(100 + begun, 100 + begun + tokens))}
+        if "prompt_logprobs" in body:
+            server.looks += 1
+            said["prompt_logprobs"] = _logprobs(ids, behaviour.control if server.looks % 2 == 0 else behaviour.behind)
+        reply: dict[str, Any] = {"choices": [said | {"finish_reason": behaviour.finish_reason}]}
         if behaviour.usage:
             reply["usage"] = usage
         self._send(200, json.dumps(reply))
@@ -185,6 +222,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+
+def _logprobs(ids: list[int], behind: dict[int, float]) -> list[dict[str, Any] | None]:
+    # The first three are the prompt's; a gate looks at the answer first and at its control second.
+    told: list[dict[str, Any] | None] = [None]
+    for place, token in enumerate(ids[1:], 1 - 3):
+        nats = behind.get(place, 0.0)
+        told.append({str(token): {"logprob": -0.5 - nats}} | ({"7": {"logprob": -0.5}} if nats else {}))
+    return told
 
 
 @pytest.fixture

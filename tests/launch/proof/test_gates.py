@@ -10,6 +10,7 @@ import yaml
 
 from launch.plan.logs import RankLog
 from launch.proof.client import Client
+from launch.proof.context import NodeMemory, RankFact
 from launch.proof.gates import GateResult, passed, run_gate, run_gates
 from launch.proof.judge import judge
 from launch.proof.measure import GateContext
@@ -23,8 +24,18 @@ PATCHSET = "c0ffee" + "0" * 58
 ANSWERS: dict[str, Any] = {"kind": "answers", "summary": "it answers", "prompts": [{"prompt": "a"}], "deadline": 5}
 
 
-def context(url: str, logs: list[RankLog] | None = None, patchset: str | None = PATCHSET) -> GateContext:
-    return GateContext(Client(url), "m", lambda: logs or [], patchset)
+def context(
+    url: str, logs: list[RankLog] | None = None, patchset: str | None = PATCHSET, case: dict[str, Any] | None = None
+) -> GateContext:
+    told = case or {}
+    ranks = [RankFact(**{**rank, "drift": tuple(rank.get("drift", ()))}) for rank in told.get("ranks", [])]
+    memory = [
+        NodeMemory(**{**node, "gpus": tuple(tuple(gpu) if gpu else None for gpu in node["gpus"])})
+        for node in told.get("memory", [])
+    ]
+    return GateContext(
+        Client(url), "m", lambda: logs or [], patchset, told.get("serve", {}), lambda: ranks, lambda: memory
+    )
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.yaml")), ids=lambda path: path.stem)
@@ -33,16 +44,11 @@ def test_a_gate_gives_the_verdict_that_the_case_expects(path: Path, stand_in: Ca
     gate = case["gate"]
     if isinstance(gate, str):
         gate = yaml.safe_load((ROOT / "configs" / "gates" / f"{gate}.yaml").read_text(encoding="utf-8"))
-    logs = [
-        RankLog(log["node"], log["rank"], log.get("text") or (CASES / log["file"]).read_text(encoding="utf-8"))
-        if "text" in log or "file" in log
-        else RankLog(log["node"], log["rank"], "")
-        for log in case.get("logs", [])
-    ]
+    logs = [RankLog(log["node"], log["rank"], _text(log), log.get("current", True)) for log in case.get("logs", [])]
     behaviour = {key.replace("-", "_"): value for key, value in case.get("server", {}).items()}
     server = stand_in(**{**behaviour, "extra": behaviour.get("extra", "").replace("PATCHSET", PATCHSET)})
     patchset = case.get("patchset", PATCHSET)
-    result = run_gate("g", parse(gate), context(server.url, logs, patchset))
+    result = run_gate("g", parse(gate), context(server.url, logs, patchset, case))
     expected = case["expect"]
     assert result.verdict == expected["verdict"], result.summary
     for words in expected["says"]:
@@ -54,6 +60,16 @@ def test_a_gate_gives_the_verdict_that_the_case_expects(path: Path, stand_in: Ca
     stored = json.loads(json.dumps(result.document(), allow_nan=False))
     again = judge(parse(stored["definition"]), stored["raw"], patchset)
     assert (again.verdict, again.value, again.bar) == (stored["verdict"], stored["value"], stored["bar"])
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in's counters are there at once."""
+    monkeypatch.setattr("launch.proof.counters.SETTLE_EVERY", 0.005)
+
+
+def _text(log: dict[str, Any]) -> str:
+    return str(log.get("text") or ((CASES / log["file"]).read_text(encoding="utf-8") if "file" in log else ""))
 
 
 def test_a_gate_on_a_port_where_nothing_listens_fails_and_does_not_raise(stand_in: Callable[..., Any]) -> None:

@@ -1,0 +1,177 @@
+"""Model folders of nodes: looked at, fetched from the model hub, brought from the head to the others over the fabric.
+
+What moves bytes is `model_files.py`, which is given to the node's own python3 and needs nothing else there.
+"""
+
+import base64
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from launch.nodes import reach, stream
+from launch.plan.model import INDEX, Seen
+from launch.plan.place import Place
+from recipe.errors import Busy, HallmarkError, Mismatch, Refused, Unreachable
+
+_HERE = Path(__file__).parent
+_MARKER = ".hallmark-model.json"
+# The hub's own layout keeps a revision below a folder of its name.
+_SNAPSHOT = re.compile(r"/snapshots/([0-9a-f]{40})$")
+_LOOK_SECONDS = 120.0
+_ERRORS: dict[str, type[HallmarkError]] = {
+    "mismatch": Mismatch,
+    "refused": Refused,
+    "unreachable": Unreachable,
+    "busy": Busy,
+}
+# The program comes as the first line of its input, so that nothing has to be installed or cleaned up on the node.
+_RUN = (
+    'command -v python3 >/dev/null || { echo "there is no python3" >&2; exit 127; }; IFS= read -r program;'
+    ' exec python3 -B -c "$(printf %s "$program" | base64 -d)" "$@"'
+)
+Json = dict[str, Any]
+Progress = Callable[[int, int], None]
+
+
+def look(place: Place, folder: str, *, hashes: bool = False) -> Seen:
+    """The node's folder; with `hashes` every byte is read. Errors: Unreachable."""
+    seconds = None if hashes else _LOOK_SECONDS
+    argv = ("sh", "-c", _script(), "sh", folder, "yes" if hashes else "no")
+    return read(place.name, folder, reach.run(place, argv, seconds=seconds).stdout)
+
+
+def read(node: str, folder: str, text: str) -> Seen:
+    """From the lines of model.sh."""
+    files: dict[str, int] = {}
+    broken: dict[str, str] = {}
+    proofs: dict[str, str] = {}
+    said: dict[str, str] = {}
+    owner = None
+    for line in text.splitlines():
+        kind, _, rest = line.partition("\t")
+        first, _, second = rest.partition("\t")
+        if kind == "file":
+            files[second] = int(first)
+        elif kind == "broken":
+            broken[first] = second
+        elif kind == "sha256":
+            proofs[second] = first
+        elif kind == "owner":
+            owner = (int(first), int(second))
+        else:
+            said[kind] = first
+    index = base64.b64decode(said[INDEX]).decode(errors="replace") if INDEX in said else None
+    path = said.get("there", "")
+    snapshot = _SNAPSHOT.search(path)
+    revision = snapshot[1] if snapshot else None
+    if _MARKER in said:
+        try:
+            revision = json.loads(base64.b64decode(said[_MARKER])).get("revision")
+        except (ValueError, AttributeError):
+            revision = None
+    shown = said.get("folder", folder)
+    return Seen(node, shown, bool(path), files, broken, index, revision, proofs, owner)
+
+
+def listing(place: Place, repository: str, revision: str, token: str | None, hub: str | None) -> Json:
+    """The manifest of a revision as the node gets it from the hub, or from another one's address.
+
+    Errors: Unreachable; Refused.
+    """
+    variables = {**_secret(token), **({"HF_ENDPOINT": hub} if hub else {})}
+    found: Json = _ask(place, ("list", repository, revision), variables)["manifest"]
+    return found
+
+
+def state(place: Place, folder: str, manifest: Json) -> Json:
+    """Free bytes and what is there of a manifest (`free`, `have`, `done`). Errors: Unreachable; Refused."""
+    found: Json = _ask(place, ("look", folder), {}, json.dumps(manifest))["look"]
+    return found
+
+
+def scan(place: Place, folder: str, progress: Progress) -> Json:
+    """The manifest of what is in the folder. Errors: Unreachable; Refused."""
+    found: Json = _ask(place, ("scan", folder), {}, progress=progress)["manifest"]
+    return found
+
+
+def get(place: Place, folder: str, manifest: Json, token: str | None, progress: Progress) -> None:
+    """Bring the manifest's files into the folder, going on where an earlier attempt stopped.
+
+    Errors: Mismatch when bytes are not what was announced; Refused; Unreachable; Busy.
+    """
+    _ask(place, ("get", folder), _secret(token), json.dumps(manifest), progress)
+
+
+@contextmanager
+def serving(place: Place, folder: str, address: str) -> Iterator[tuple[str, str]]:
+    """Serve the folder on an address of the node; gives the address of its files, and the token that asks for them.
+
+    Errors: Unreachable; Refused when the address is not the node's.
+    """
+    token = secrets.token_urlsafe(32)
+    host = f"[{address}]" if ":" in address else address
+    with stream.program(place, _argv(("serve", folder, address)), _secret(token)) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(_program())
+        process.stdin.flush()
+        line = process.stdout.readline()
+        told: Json = json.loads(line) if line.strip() else {}
+        if "error" in told:
+            raise Refused(f"node {place.name}: cannot serve on {address}: {told['error']['message']}")
+        if "port" not in told:
+            raise Unreachable(f"node {place.name}: the model cannot be served from there", hint="it needs python3")
+        yield f"http://{host}:{told['port']}/", token
+
+
+def _ask(
+    place: Place,
+    words: tuple[str, ...],
+    variables: Mapping[str, str],
+    given: str = "",
+    progress: Progress | None = None,
+) -> Json:
+    told: Json = {}
+
+    def hear(line: str) -> None:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            return
+        if "done" in value and progress is not None:
+            progress(value["done"], value["total"])
+        told.update(value)
+
+    status = stream.follow(place, _argv(words), variables, _program() + given + "\n", hear)
+    if "error" in told:
+        error = told["error"]
+        kind = _ERRORS.get(error["kind"], Refused)
+        raise kind(error["message"], where=f"node {place.name}", hint=error["hint"])
+    if status == 127:
+        raise Unreachable("there is no python3", where=f"node {place.name}", hint="install python3 there")
+    if status:
+        raise Unreachable(f"node {place.name}: what moves the files ended with {status}", hint="run it again")
+    return told
+
+
+def _argv(words: tuple[str, ...]) -> tuple[str, ...]:
+    return ("sh", "-c", _RUN, "sh", *words)
+
+
+def _secret(token: str | None) -> dict[str, str]:
+    return {"HALLMARK_TOKEN": token} if token else {}
+
+
+@cache
+def _program() -> str:
+    return base64.b64encode((_HERE / "model_files.py").read_bytes()).decode() + "\n"
+
+
+@cache
+def _script() -> str:
+    return (_HERE / "model.sh").read_text(encoding="utf-8")

@@ -1,0 +1,39 @@
+#!/bin/sh
+# One node's model folder, read only. Words: FOLDER HASH; FOLDER may begin with ~; HASH is yes or no.
+# Lines, their fields between tabs: `folder PATH`, `owner FOLDER'S ASKER'S`, `file SIZE PATH`, `broken PATH TARGET`,
+# `sha256 HEX PATH`; then the index and what was fetched, each on one line in base64.
+set -u
+export LC_ALL=C
+folder=$1
+case $folder in
+  \~/*) folder=$HOME/${folder#\~/} ;;
+esac
+printf 'folder\t%s\n' "$folder"
+cd "$folder" 2>/dev/null || exit 0
+root=$(pwd -P)
+printf 'there\t%s\n' "$root"
+printf 'owner\t%s\t%s\n' "$(stat -L -c %u .)" "$(id -u)"
+find . -path ./.hallmark-parts -prune -o -type f ! -name '.hallmark-model.json*' -printf 'file\t%s\t%P\n'
+# A container sees the folder alone: what a link leads to must be in it.
+find . -path ./.hallmark-parts -prune -o -type l -print | while IFS= read -r link; do
+  to=$(realpath -m -- "$link")
+  case $to in
+    "$root"/*)
+      if [ -f "$to" ]; then
+        printf 'file\t%s\t%s\n' "$(stat -L -c %s -- "$link")" "${link#./}"
+        continue
+      fi
+      [ -d "$to" ] && continue
+      ;;
+  esac
+  printf 'broken\t%s\t%s\n' "${link#./}" "$to"
+done
+for name in model.safetensors.index.json .hallmark-model.json; do
+  if [ -r "$name" ]; then printf '%s\t%s\n' "$name" "$(base64 -w 0 <"$name")"; fi
+done
+if [ "$2" = yes ]; then
+  find -L . -path ./.hallmark-parts -prune -o -type f ! -name '.hallmark-model.json*' -exec sha256sum {} + | while read -r hash path; do
+    path=${path#\*}
+    printf 'sha256\t%s\t%s\n' "$hash" "${path#./}"
+  done
+fi

@@ -1,0 +1,190 @@
+"""Model files, from a StandIn of the hub onto this machine: resumed, verified, refused; and compared."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.standin.hub import COMMIT, REPOSITORY, Hub
+from tests.standin.world import World, until
+
+SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+
+
+def checkpoint(size: int = 200_000) -> dict[str, bytes]:
+    made = random.Random(1)
+    index = json.dumps({"weight_map": {"a": SHARDS[0], "b": SHARDS[1], "c": SHARDS[1]}}).encode()
+    weights = {name: made.randbytes(size) for name in SHARDS}
+    return {"config.json": b"{}", "model.safetensors.index.json": index, "sub/notes é.txt": b"hello\n", **weights}
+
+
+@pytest.fixture
+def hub(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    made = Hub(checkpoint())
+    monkeypatch.setenv("HF_ENDPOINT", made.start())
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    world.profile("a", model=REPOSITORY, revision=COMMIT)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def folder(world: World) -> Path:
+    return world.models / "tiny"
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def test_fetch_brings_every_file_and_says_first_how_much_that_is(world: World, hub: Hub, folder: Path) -> None:
+    done = world.run("model", "fetch", "pair")
+    assert done.exit == 0
+    assert "5 files, 0.0 GB" in done.err
+    assert "at 100 Mbit/s" in done.err
+    there = held(folder)
+    told = json.loads(there.pop(".hallmark-model.json"))
+    assert there == hub.files
+    assert told["revision"] == COMMIT
+    assert hub.strangers == []
+    again = world.done("model", "fetch", "pair")
+    assert not again["changed"]
+    # One was there with the right bytes before.
+    assert len(hub.ranges) == len(hub.files) - 1
+    assert world.done("model", "check", "pair")["valid"]
+
+
+def test_a_dry_run_fetches_nothing(world: World, hub: Hub, folder: Path) -> None:
+    assert world.done("model", "fetch", "pair", "--dry-run")["changed"]
+    assert hub.ranges == []
+    assert SHARDS[0] not in held(folder)
+
+
+def test_the_token_goes_to_the_hub_alone_and_is_shown_nowhere(world: World, hub: Hub) -> None:
+    hub.token = "hf_TESTtoken0123456789"
+    denied = world.run("model", "fetch", "pair")
+    assert denied.exit == 2
+    assert "set HF_TOKEN" in denied.err
+    world.patches.setenv("MY_TOKEN", hub.token)
+    world.profile("a", model=REPOSITORY, revision=COMMIT, env={"HF_TOKEN": "env:MY_TOKEN"})
+    done = world.run("model", "fetch", "pair", "--json")
+    assert done.exit == 0
+    assert hub.strangers == []
+    assert "hf_TEST" not in done.out + done.err
+
+
+def test_lost_connections_are_continued_where_they_broke(world: World, hub: Hub, folder: Path) -> None:
+    hub.cut = {SHARDS[0]: [70_000, 50_000]}
+    assert world.run("model", "fetch", "pair").exit == 0
+    assert [start for path, start in hub.ranges if path == SHARDS[0]] == [0, 70_000, 120_000]
+    assert held(folder)[SHARDS[0]] == hub.files[SHARDS[0]]
+
+
+def test_a_killed_fetch_goes_on_behind_its_last_byte(world: World, hub: Hub, folder: Path) -> None:
+    import threading
+
+    hub.files = checkpoint(3_000_000)
+    hub.gate = threading.Event()
+    words = [str(Path(sys.executable).parent / "hallmark"), "--home", str(world.home), "model", "fetch", "pair"]
+    child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    parts = folder / ".hallmark-parts"
+
+    def begun() -> bool:
+        return sum(path.stat().st_size for path in parts.glob("model-*")) >= 2_000_000
+
+    until(begun)
+    # The command, and not what it started: that one has to find out by itself.
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+
+    def left() -> bool:
+        return subprocess.run(["flock", "-n", str(parts / "lock"), "true"], check=False).returncode == 0
+
+    until(left)
+    hub.gate.set()
+    hub.ranges.clear()
+    assert world.run("model", "fetch", "pair").exit == 0
+    assert all(start > 0 for path, start in hub.ranges if path in SHARDS)
+    assert {path: content for path, content in held(folder).items() if path in hub.files} == hub.files
+
+
+def test_bytes_with_another_hash_are_thrown_away(world: World, hub: Hub, folder: Path) -> None:
+    hub.wrong = SHARDS[1]
+    done = world.run("model", "fetch", "pair")
+    assert done.exit == 4
+    assert SHARDS[1] in done.err
+    assert SHARDS[1] not in held(folder)
+    hub.wrong = None
+    assert world.run("model", "fetch", "pair").exit == 0
+    assert held(folder)[SHARDS[1]] == hub.files[SHARDS[1]]
+
+
+def test_a_file_that_was_there_with_other_bytes_is_replaced(world: World, hub: Hub, folder: Path) -> None:
+    (folder / SHARDS[0]).write_bytes(b"x" * len(hub.files[SHARDS[0]]))
+    assert world.run("model", "fetch", "pair").exit == 0
+    assert held(folder)[SHARDS[0]] == hub.files[SHARDS[0]]
+
+
+def test_a_model_without_a_commit_is_refused_with_the_commit_to_write(world: World, hub: Hub) -> None:
+    world.profile("a", model=REPOSITORY)
+    done = world.run("model", "fetch", "pair")
+    assert done.exit == 2
+    assert f"write `revision: {COMMIT}`" in done.err
+    assert hub.ranges == []
+    world.profile("a", model=REPOSITORY, revision="main")
+    moving = world.run("model", "fetch", "pair")
+    assert moving.exit == 1
+    assert "'main' may move" in moving.err
+
+
+def test_too_little_disk_is_refused_before_anything_is_fetched(world: World, hub: Hub) -> None:
+    hub.files = {"config.json": b"{}"}
+    hub.sizes = {"config.json": 10**17}
+    done = world.run("model", "fetch", "pair")
+    assert done.exit == 2
+    assert "are free" in done.err
+    assert hub.ranges == []
+
+
+def test_a_hub_that_is_not_there_is_unreachable(world: World, hub: Hub) -> None:
+    world.patches.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    done = world.run("model", "fetch", "pair")
+    assert done.exit == 5
+    assert "does not answer" in done.err
+
+
+def test_a_dangling_link_is_named_with_node_and_file(world: World, hub: Hub, folder: Path) -> None:
+    """D9: links of the hub's own cache lead outside what a container gets."""
+    assert world.run("model", "fetch", "pair").exit == 0
+    blobs = world.models / "blobs"
+    blobs.mkdir()
+    (folder / SHARDS[0]).rename(blobs / "1")
+    (folder / SHARDS[0]).symlink_to(blobs / "1")
+    (folder / SHARDS[1]).unlink()
+    (folder / SHARDS[1]).symlink_to("nowhere")
+    found = world.run("model", "check", "pair")
+    assert found.exit == 2
+    for name, target in zip(SHARDS, (blobs / "1", folder / "nowhere"), strict=True):
+        assert f"node left: {folder}/{name} leads to {target}, which is not in the folder" in found.out
+
+
+def test_a_link_inside_the_folder_is_a_file(world: World, hub: Hub, folder: Path) -> None:
+    assert world.run("model", "fetch", "pair").exit == 0
+    (folder / SHARDS[0]).rename(folder / "other")
+    (folder / SHARDS[0]).symlink_to("other")
+    assert world.run("model", "check", "pair").exit == 0
+
+
+def test_a_shard_of_the_index_that_is_not_there_is_named(world: World, hub: Hub, folder: Path) -> None:
+    assert world.run("model", "fetch", "pair").exit == 0
+    (folder / SHARDS[1]).unlink()
+    found = world.run("model", "check", "pair", "--json")
+    assert found.exit == 2
+    assert f"lacks {SHARDS[1]}, which its index names" in found.document["problems"][0]
