@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,8 +16,10 @@ from typing import Any
 from launch.nodes.lock import Lock, locked
 from launch.nodes.shelf import Shelf
 from launch.plan.place import Place
+from recipe.config.load import load_cluster, load_profile
 from recipe.errors import HallmarkError
 from scripts.demo import install
+from scripts.demo.watch import Watch
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROFILES = _ROOT / "scripts" / "demo" / "profiles"
@@ -28,7 +30,8 @@ CLUSTER = "demo"
 @dataclass(frozen=True)
 class Row:
     """One line of the table. `group` are the seconds of the ranks' own starts and stops, `tool` all others;
-    `tok_s` and `length` come from the acceptance gate's own completions."""
+    `tok_s` and `length` come from the acceptance gate's own completions; `outage` are the seconds for which
+    somebody who asked all the time got no answer."""
 
     what: str
     verdict: str
@@ -39,6 +42,7 @@ class Row:
     tok_s: float | None = None
     length: float | None = None
     moves: bool = False
+    outage: float | None = None
 
 
 @dataclass
@@ -77,10 +81,19 @@ def _tell() -> Story:
     other = str(_PROFILES / "cpu-dev-c.yaml")
     _hallmark(told, "C: launch", "launch", CLUSTER, "--profile", other, "-m", "C, one patch more")
     _hallmark(told, "C: certify", "certify", CLUSTER, "--key", "demo")
-    _hallmark(told, "roll back to A", "rollback", CLUSTER, "-m", "back to what was proven")
+    with Watch(*_served()) as watch:
+        _hallmark(told, "roll back to A", "rollback", CLUSTER, "-m", "back to what was proven")
+    told.rows[-1] = replace(told.rows[-1], outage=watch.outage)
     _hallmark(told, "A answers again", "status", CLUSTER)
     _hallmark(told, "stop", "stop", CLUSTER)
     return told
+
+
+def _served() -> tuple[str, str]:
+    """The address and model of the demo's group."""
+    cluster = load_cluster(_ROOT, CLUSTER).value
+    served = load_profile(_ROOT, cluster.profile).value.serve["served-model-name"]
+    return f"http://127.0.0.1:{cluster.ports.api}", str(served)
 
 
 @contextmanager
