@@ -25,6 +25,8 @@ from recipe.errors import HallmarkError, Mismatch, Refused, Unreachable
 
 # Installs the others; not installed itself.
 INSTALLER = "pip"
+# Never added: what vLLM's compiled code is built against is there, or this is no base for it.
+_BASES_OWN = {"torch", "torchaudio", "torchvision", "triton"}
 # The oldest glibc for which manylinux wheels are made in this form.
 _OLDEST_GLIBC = 17
 
@@ -91,6 +93,8 @@ def resolve(extras: Sequence[str], about: About, fetch: Fetch, where: str) -> tu
                     hint="take the extra out, or choose a base that has what it needs",
                 )
             continue
+        if name in _BASES_OWN:
+            raise Refused(f"{by} needs {name}, which the base lacks", where=where, hint="choose a base that has it")
         found[name], requires = fetch(f"{name}{requirement.specifier}")
         wanted += [(name, it) for it in _asked(requires, sorted(requirement.extras), about)]
     installer, _ = fetch(INSTALLER)

@@ -30,6 +30,8 @@ class Nodes:
         self.containers: dict[str, list[dict[str, Any]]] = {"a": [], "b": []}
         self.stubborn = False
         self.told: list[str] = []
+        # By command the seconds after which its answer is waited for no longer.
+        self.deadlines: dict[str, float | None] = {}
         # Nodes that are not reached, and by command how often the connection breaks after it was run.
         self.down: set[str] = set()
         self.breaks: dict[str, int] = {}
@@ -62,6 +64,7 @@ class Nodes:
     ) -> str:
         self.asked.append((place.name, *words))
         self.secrets.append(variables or {})
+        self.deadlines[words[0]] = seconds
         if place.name in self.down:
             raise Unreachable(f"node {place.name}: it refuses SSH connections")
         answer = getattr(self, f"_{words[0]}")(place.name, list(words[1:])) or ""
@@ -205,6 +208,16 @@ def test_other_containers_are_neither_stopped_nor_removed(engine: DockerEngine, 
         "pair-01/r4",
     ]
     assert len(nodes.containers["b"]) == 3
+
+
+@pytest.mark.parametrize("patience", [30, 90, 600])
+def test_b3_an_answer_to_a_stop_is_waited_for_longer_than_the_ranks_may_take(
+    engine: DockerEngine, nodes: Nodes, patience: int
+) -> None:
+    nodes.add("a", GROUP, 0)
+    engine.stop(PLAN, GROUP, patience)
+    deadline = nodes.deadlines["stop"]
+    assert deadline is not None and deadline > patience + 30
 
 
 def adopted(ids: list[str]) -> GroupPlan:

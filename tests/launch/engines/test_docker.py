@@ -23,6 +23,7 @@ RANK = RankPlan(
 
 
 def test_the_whole_command_is_one_list_of_words() -> None:
+    """B8: the entry point is the plan's, whatever the image has; a shell there would look like a wrong architecture."""
     wanted = "docker run --detach --name hallmark-x-r0-1 --init --network host --restart no --stop-timeout 30"
     wanted += " --gpus all --shm-size 16g --device /dev/infiniband --cap-add IPC_LOCK --ulimit memlock=-1"
     wanted += " --label dev.hallmark.cluster=x --mount type=bind,source=/models/m,target=/m,readonly"
@@ -37,7 +38,7 @@ def test_a_container_is_never_privileged_and_never_restarts_by_itself() -> None:
     assert words[words.index("--restart") + 1] == "no"
 
 
-def test_a_secret_is_passed_by_name_only() -> None:
+def test_b9_a_secret_is_passed_by_name_only() -> None:
     assert not any(word.startswith("KEY=") or "env:KEY" in word for word in run_argv(RANK))
 
 

@@ -69,7 +69,7 @@ def fill(pair: Pair, leave: int) -> None:
 
 
 def test_a_full_disk_stops_nothing_whenever_it_gets_full(small: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One story, because an engine and the StandIn's Debian take seconds to get there."""
+    """B4. One story, because an engine and the StandIn's Debian take seconds to get there."""
     small.world.done("launch", "pair", "--image", PLAIN)
     before = small.running()
     real = StagedImage.stage

@@ -7,6 +7,7 @@ from tests.standin.world import World
 
 
 def test_a_launch_says_whether_it_is_a_trial_and_a_certified_tag_is_what_was_certified(world: World) -> None:
+    """B5: a certified tag means the digest that was certified."""
     world.done("key", "new", "ops")
     first = world.done("launch", "pair")
     assert first["trial"] is True

@@ -84,6 +84,7 @@ def no_model(world: World, nodes: Group) -> None:
 def test_a_node_that_cannot_take_part_is_named_and_nothing_is_changed(
     pair: World, nodes: Group, break_it: Callable[[World, Group], None], status: Exit, says: str
 ) -> None:
+    """B3: a host key that is not known; B8: a node of another architecture."""
     break_it(pair, nodes)
     result = pair.run("launch", "pair", "--image", IMAGE, "--json")
     assert (result.exit, says in result.err) == (status, True), result.err
@@ -138,6 +139,7 @@ def local(world: World, nodes: Group) -> None:
 def test_an_image_gets_to_a_node_by_digest_and_one_that_cannot_run_is_refused(
     pair: World, nodes: Group, reached: Callable[[World, Group], None]
 ) -> None:
+    """B4: what the node then has is compared with what was sent, and nothing is left of the way there."""
     reached(pair, nodes)
     first, second = nodes.engines
     digest = first.docker("image", "inspect", "--format", "{{.Id}}", IMAGE).stdout.strip()

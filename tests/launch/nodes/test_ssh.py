@@ -64,7 +64,7 @@ def test_a_variable_of_two_lines_is_refused_without_its_value(program: Path) -> 
     assert "second" not in str(refused.value)
 
 
-def test_host_keys_are_checked_and_nothing_is_asked_or_forwarded() -> None:
+def test_b3_host_keys_are_checked_and_nothing_is_asked_or_forwarded() -> None:
     words = ssh.command(FAR, ["docker", "ps"])
     assert words[-2] == "user@far" and words[-3] == "--"
     for option in ("BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no", "ConnectTimeout=10"):

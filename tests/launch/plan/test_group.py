@@ -54,6 +54,20 @@ def single(folder: Path, address: str, host: str = "127.0.0.1") -> GroupPlan:
     return written(folder, profile, ALONE.replace("ADDRESS", f'"{address}"'))
 
 
+def test_b3_the_api_is_asked_where_the_cluster_says_whatever_docker_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = written(tmp_path, PROFILE, CLUSTER).api_url
+    monkeypatch.setenv("DOCKER_HOST", "ssh://ops@10.9.0.12")
+    assert written(tmp_path, PROFILE, CLUSTER).api_url == wanted
+    assert "ssh" not in wanted and "10.9.0.12" not in wanted
+
+
+def test_b5_several_nodes_name_how_their_ranks_are_run(plan: Plan) -> None:
+    for rank in plan("two-spark.example").ranks:
+        assert rank.argv[rank.argv.index("--distributed-executor-backend") + 1] == "mp"
+
+
 def test_a_single_node_has_no_topology_flags_and_no_fabric_variables(plan: Plan) -> None:
     (rank,) = plan("h200-8.example").ranks
     assert not TOPOLOGY & set(rank.argv)

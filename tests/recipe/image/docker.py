@@ -52,7 +52,14 @@ class StandInDocker:
         self.program = folder / "docker"
         self.program.write_text(_SCRIPT.format(python=sys.executable, built=BUILT, checked=CHECKED))
         self.program.chmod(0o755)
-        self.answer("--version", out=f"Docker version {version}, build 297e128\n")
+        self.version = version
+        self.forget()
+
+    def forget(self) -> None:
+        """Know no answer any more but the program's version, and forget the calls."""
+        self.answers.clear()
+        (self.folder / "calls").unlink(missing_ok=True)
+        self.answer("--version", out=f"Docker version {self.version}, build 297e128\n")
 
     def answer(self, start: str, status: int = 0, *, out: str = "", err: str = "") -> None:
         """Answer so to a call whose arguments begin like this."""

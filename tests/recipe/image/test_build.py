@@ -189,6 +189,27 @@ def test_the_command_is_shown_as_it_is_run(machine: Machine) -> None:
     assert all(f"+ DOCKER_BUILDKIT=1 {machine.docker.program} {call}\n" in shown for call in calls)
 
 
+def test_b6_when_nothing_has_changed_the_engine_is_asked_three_times_and_nothing_is_built(machine: Machine) -> None:
+    built(machine)
+    machine.has_no(machine.tag)
+    machine.has(BUILT)
+    made = json.loads(machine.run(json=True).stdout)
+    machine.docker.forget()
+    machine.answers()
+    machine.has_base()
+    machine.has(machine.tag)
+    again = machine.run(json=True)
+    assert json.loads(again.stdout) == made
+    assert f"nothing has changed since {machine.tag} was built and checked: no build" in again.stderr
+    program, engine = machine.docker.calls()[:2], machine.docker.calls()[2:]
+    assert program == ["--version", "buildx version"]
+    assert [call.partition(" --format")[0] for call in engine] == [
+        "version",
+        f"image inspect -- {BASE}",
+        f"image inspect -- {machine.tag}",
+    ]
+
+
 def test_a_rebuild_of_the_same_files_keeps_the_image_that_has_the_tag(machine: Machine) -> None:
     built(machine)
     older = "sha256:" + "0" * 64

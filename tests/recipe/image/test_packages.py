@@ -21,6 +21,7 @@ REQUIRES = [
     'two[more]; extra == "second"',
     'needs-torch; extra == "third"',
     'one<1; extra == "fourth"',
+    'torchvision; extra == "fifth"',
 ]
 INDEX = {
     "one": ["torch>=2", "base-has-it", "three"],
@@ -39,7 +40,11 @@ def package(name: str, version: str = "5.0") -> Package:
 
 def chosen(*extras: str) -> list[str]:
     about = About(
-        MARKERS, "2.39", {"torch": "2.14.0+cu130", "base-has-it": "1"}, REQUIRES, ["first", "second", "third", "fourth"]
+        MARKERS,
+        "2.39",
+        {"torch": "2.14.0+cu130", "base-has-it": "1"},
+        REQUIRES,
+        ["first", "second", "third", "fourth", "fifth"],
     )
 
     def fetch(requirement: str) -> tuple[Package, list[str]]:
@@ -63,6 +68,7 @@ def test_an_extra_that_needs_nothing_more_adds_nothing() -> None:
     [
         (["fist"], Exit.USAGE, "mine.yaml:3: extras: the vLLM of the base has no extra fist — one of first, second,"),
         (["third"], Exit.NOT_DONE, "needs-torch needs torch>=2.15, the base has 2.14.0+cu130, which stays — take"),
+        (["fifth"], Exit.NOT_DONE, "mine.yaml:3: extras: vllm needs torchvision, which the base lacks — choose"),
         (["first", "fourth"], Exit.NOT_DONE, "vllm needs one<1, chosen was 5.0, which stays"),
     ],
 )

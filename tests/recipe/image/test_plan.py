@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import UndefinedError
 
 from recipe.applier.patchset import PatchSet
 from recipe.errors import HallmarkError
 from recipe.image import bom, context
+from recipe.image import plan as planning
 from recipe.image.checks import Answer, Verdict, unverified
 from recipe.image.client import Client
 from recipe.image.inspect import Image
@@ -140,6 +142,22 @@ def test_every_label_is_one_word_of_the_dockerfile() -> None:
     lines = planned().dockerfile.partition("LABEL \\\n")[2].splitlines()
     assert len(lines) == len(planned().labels)
     assert [line.endswith("\\") for line in lines] == [True] * (len(lines) - 1) + [False]
+
+
+def test_c1_a_label_that_is_json_comes_back_as_it_was() -> None:
+    value = json.dumps({"note": 'it\'s $5 "q" `x` ü\\'}, ensure_ascii=False)
+    assert json.loads(quoted(value).replace("\\$", "$")) == value
+
+
+def test_c5_a_template_that_names_what_nobody_gave_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for template in ("Dockerfile.j2", "About.j2"):
+        text = (planning._TEMPLATES / template).read_text()
+        (tmp_path / template).write_text(text.replace("{{ base }}", "{{ bse }}"))
+    monkeypatch.setattr(planning, "_TEMPLATES", tmp_path)
+    with pytest.raises(UndefinedError, match="'bse' is undefined"):
+        planned()
+    with pytest.raises(UndefinedError, match="'bse' is undefined"):
+        planning.about("p", "arm64", "base:1")
 
 
 @pytest.mark.parametrize("reference", ["a b", "a\nRUN x", "--platform=x", "", "$BASE"])

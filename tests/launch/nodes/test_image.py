@@ -1,0 +1,67 @@
+"""What is made of a staging that did not bring what was sent; the nodes' answers are typed here."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from launch.nodes import image, reach
+from launch.nodes.image import KEPT, staged
+from launch.plan.place import Place
+from recipe.errors import Mismatch, Refused
+from recipe.image.reference import Reference
+
+LEFT, RIGHT = Place("left", "user@left"), Place("right", "user@right")
+SENT, MANIFEST = "a" * 64, f"sha256:{'c' * 64}"
+SOURCE = Reference("127.0.0.1:5", "hallmark")
+
+
+class Nodes:
+    """Notes what is asked of nodes; `got` is the image that a pull brings."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[tuple[str, ...]] = []
+        self.got = f"sha256:{SENT}"
+        self.broken = False
+        monkeypatch.setattr(reach, "docker", self.docker)
+        monkeypatch.setattr(image, "_seen", self.seen)
+
+    def docker(self, place: Place, *words: str, seconds: float | None = 120) -> str:
+        self.asked.append((place.name, *words))
+        if words[0] == "pull" and self.broken:
+            raise Refused("docker pull failed: unexpected EOF", where=f"node {place.name}")
+        return f"{self.got}\n"
+
+    @staticmethod
+    @contextmanager
+    def seen(source: Reference, place: Place) -> Iterator[Reference]:
+        yield source
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Nodes:
+    return Nodes(monkeypatch)
+
+
+def pull() -> None:
+    staged("vllm:1", SENT, [LEFT, RIGHT])._pull(RIGHT, SOURCE, MANIFEST, lambda line: None)
+
+
+def test_b7_what_arrived_gets_a_name_that_keeps_it(nodes: Nodes) -> None:
+    pull()
+    assert nodes.asked[0] == ("right", "pull", "--quiet", f"127.0.0.1:5/hallmark@{MANIFEST}")
+    assert nodes.asked[-1] == ("right", "tag", f"sha256:{SENT}", f"{KEPT}:{SENT[:12]}")
+
+
+def test_b4_a_node_that_got_another_image_is_named_and_keeps_no_name_of_it(nodes: Nodes) -> None:
+    nodes.got = f"sha256:{'b' * 64}"
+    with pytest.raises(Mismatch, match=f"node right got {nodes.got}, and sha256:{SENT} was sent"):
+        pull()
+    assert not any(words[1] == "tag" for words in nodes.asked)
+
+
+def test_b4_a_transfer_that_broke_is_an_error_that_names_its_node(nodes: Nodes) -> None:
+    nodes.broken = True
+    with pytest.raises(Refused, match="node right: docker pull failed: unexpected EOF"):
+        pull()
+    assert not any(words[1] == "tag" for words in nodes.asked)
