@@ -35,6 +35,8 @@ def image(ctx: Context, profile: str, base: str | None, repository: str | None, 
     order = Order.of(ctx, profile, base, repository or planning.REPOSITORY)
     if dry_run:
         planned = order.plan(None, order.pinned_extras or ())
+        if order.wanted.extras and order.pinned_extras is None:
+            ctx.say(f"note: {order.wanted.where}: not pinned, so the step that installs them is not known yet")
         ctx.emit(_document(planned, order.patchset.sha256, None, None), lambda: planned.dockerfile.rstrip("\n"))
         return
     docker = client.find()

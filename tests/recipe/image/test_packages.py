@@ -22,7 +22,10 @@ REQUIRES = [
     'needs-torch; extra == "third"',
     'one<1; extra == "fourth"',
     'torchvision; extra == "fifth"',
+    'base-has-it[more]; extra == "sixth"',
 ]
+BASES = {"vllm": REQUIRES, "base-has-it": ["never", 'three; extra == "more"', 'base-has-it[more]; extra == "more"']}
+EXTRAS = ["first", "second", "third", "fourth", "fifth", "sixth"]
 INDEX = {
     "one": ["torch>=2", "base-has-it", "three"],
     "two": ['three>=5; extra == "more"', 'never; extra == "other"'],
@@ -39,13 +42,7 @@ def package(name: str, version: str = "5.0") -> Package:
 
 
 def chosen(*extras: str) -> list[str]:
-    about = About(
-        MARKERS,
-        "2.39",
-        {"torch": "2.14.0+cu130", "base-has-it": "1"},
-        REQUIRES,
-        ["first", "second", "third", "fourth", "fifth"],
-    )
+    about = About(MARKERS, "2.39", {"torch": "2.14.0+cu130", "base-has-it": "1"}, BASES, "vllm", EXTRAS)
 
     def fetch(requirement: str) -> tuple[Package, list[str]]:
         name = requirement.rstrip("<>=.0123456789")
@@ -57,6 +54,7 @@ def chosen(*extras: str) -> list[str]:
 def test_extras_come_to_what_they_need_and_the_base_lacks_and_to_the_installer() -> None:
     assert chosen("first") == ["pip", "one", "three"]
     assert chosen("second") == ["pip", "three", "two"]
+    assert chosen("sixth") == ["pip", "three"]
 
 
 def test_an_extra_that_needs_nothing_more_adds_nothing() -> None:

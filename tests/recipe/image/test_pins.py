@@ -132,3 +132,25 @@ def test_a_model_that_the_hub_does_not_have_is_not_pinned(project: Project, at: 
     error = project.refused(pin)
     assert (error.exit, "answers 404 for owner/model" in str(error)) == (Exit.UNREACHABLE, True)
     assert not project.lock.exists()
+
+
+def test_extras_that_are_not_the_pinned_ones_are_refused_with_the_line_of_the_pin(
+    project: Project, at: StandInRegistry
+) -> None:
+    at.has_from_now("1", "one", LAYERS, {})
+    project.run(pin)
+    path = project.home / "configs/profiles/mine.yaml"
+    path.write_text(path.read_text() + "extras: [bench]\n")
+    error = str(project.refused(image, "--dry-run"))
+    assert "mine was pinned with the extras none, the profile names bench — hallmark pin mine" in error
+    document = yaml.safe_load(project.lock.read_text())
+    wheel = {"name": "one", "version": "1", "file": "one-1-py3-none-any.whl", "sha256": "e" * 64}
+    document["profiles"]["mine"]["extras"] = {"names": ["audio"], "packages": [wheel]}
+    project.lock.write_text(yaml.safe_dump(document))
+    line = next(n for n, text in enumerate(project.lock.read_text().splitlines(), 1) if "names:" in text)
+    error = str(project.refused(image, "--dry-run"))
+    assert f"pins.lock:{line}: mine was pinned with the extras audio, the profile names bench" in error
+    path.write_text(path.read_text().replace("extras: [bench]", "extras: [audio]"))
+    shown = json.loads(project.run(image, "--dry-run").stdout)
+    assert "FROM base AS extras" in shown["dockerfile"]
+    assert json.loads(shown["labels"]["dev.hallmark.extras"]) == {"one": f"1 sha256:{'e' * 64}"}

@@ -11,16 +11,19 @@ import pytest
 from jinja2 import UndefinedError
 
 from recipe.applier.patchset import PatchSet
+from recipe.config.paths import CHECKOUT
 from recipe.errors import HallmarkError
 from recipe.image import bom, context
 from recipe.image import plan as planning
 from recipe.image.checks import Answer, Verdict, unverified
 from recipe.image.client import Client
 from recipe.image.inspect import Image
+from recipe.image.packages import Package
 from recipe.image.plan import (
     BOM,
     MANIFEST,
     Build,
+    about,
     build_argv,
     build_environment,
     checked,
@@ -34,8 +37,13 @@ PATCHSET = PatchSet({"schema": 1, "vllm": "0.33.0", "patches": [{"id": "one"}, {
 BASE = Image("sha256:" + "b" * 64, "sha256:" + "c" * 64, "arm64", 1767225600, {}, ("sha256:l",), {})
 
 
-def planned(base: Image | None = BASE, reference: str = "vllm/vllm-openai:v0.33.0") -> Build:
-    return plan("gb10-nvfp4", PATCHSET, "arm64", reference, base, "hallmark", b"{}")
+EXTRA = Package(name="b12x", version="1.5.1", file="b12x-1.5.1-py3-none-any.whl", sha256="e" * 64)
+
+
+def planned(
+    base: Image | None = BASE, reference: str = "vllm/vllm-openai:v0.33.0", extras: tuple[Package, ...] = ()
+) -> Build:
+    return plan("gb10-nvfp4", PATCHSET, "arm64", reference, base, "hallmark", b"{}", extras)
 
 
 def test_the_tag_names_profile_release_and_patch_set() -> None:
@@ -86,6 +94,15 @@ def test_the_image_is_the_base_with_one_layer_more_and_what_the_checks_leave_beh
     assert [len(re.findall(r"^(?:RUN|COPY|ADD)", stage, re.MULTILINE)) for stage in stages] == [0, 1, 1, 1, 0]
 
 
+def test_extra_packages_are_a_stage_before_the_patches_and_a_label() -> None:
+    build = planned(extras=(EXTRA,))
+    stages = [line for line in build.dockerfile.splitlines() if line.startswith("FROM ")][:3]
+    assert stages == ["FROM vllm/vllm-openai:v0.33.0 AS base", "FROM base AS extras", "FROM extras AS patched"]
+    assert json.loads(build.labels["dev.hallmark.extras"]) == {"b12x": f"1.5.1 sha256:{'e' * 64}"}
+    script = (CHECKOUT / "dockerfiles/install-extras.sh").read_text()
+    assert {"--no-deps", "--require-hashes", "--no-index", "--no-compile"} <= set(script.split())
+
+
 def test_the_checks_write_their_answers_to_a_folder_and_no_image() -> None:
     argv = checks_argv(planned(), Client("docker", buildx=False), Path("/c"), Path("/o"))
     assert " ".join(argv[-7:]) == "--target results --output type=local,dest=/o --file /c/Dockerfile /c"
@@ -110,8 +127,11 @@ def test_labels_hold_what_each_check_said_the_manifest_and_the_bill_of_materials
     assert unverified(build.labels) == ["extensions: skipped: no compiled extensions"]
 
 
-def test_the_dockerfile_passes_hadolint(tmp_path: Path) -> None:
-    (tmp_path / "Dockerfile").write_text(planned().dockerfile)
+@pytest.mark.parametrize(
+    "build", [planned(), planned(extras=(EXTRA,)), about("p", "arm64", "base:1")], ids=["plain", "extras", "about"]
+)
+def test_the_dockerfile_passes_hadolint(tmp_path: Path, build: Build) -> None:
+    (tmp_path / "Dockerfile").write_text(build.dockerfile)
     program = Path(sys.executable).parent / "hadolint"
     done = subprocess.run([program, tmp_path / "Dockerfile"], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
@@ -157,7 +177,7 @@ def test_c5_a_template_that_names_what_nobody_gave_is_an_error(tmp_path: Path, m
     with pytest.raises(UndefinedError, match="'bse' is undefined"):
         planned()
     with pytest.raises(UndefinedError, match="'bse' is undefined"):
-        planning.about("p", "arm64", "base:1")
+        about("p", "arm64", "base:1")
 
 
 @pytest.mark.parametrize("reference", ["a b", "a\nRUN x", "--platform=x", "", "$BASE"])
