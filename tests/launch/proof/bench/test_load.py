@@ -10,6 +10,7 @@ import pytest
 
 from launch.proof.bench import conversations
 from launch.proof.bench.loglines import Logged, logged
+from launch.proof.bench.program import LocalProgram
 from launch.proof.bench.run import Subject, bench
 from launch.proof.metrics import SpecCounts
 from recipe.config.bench import LoadPreset
@@ -23,7 +24,7 @@ PROGRAM = """#!{python}
 import json, sys
 arguments = sys.argv[1:]
 folder = arguments[arguments.index("--result-dir") + 1]
-json.dump({{"completed": {completed}, "total_output_tokens": 0, "request_throughput": 2.5, "mean_ttft_ms": 10.0,
+json.dump({{"completed": {completed}, "total_output_tokens": {tokens}, "request_throughput": 2.5, "mean_ttft_ms": 10.0,
             "ttfts": [1, 2]}}, open(folder + "/report.json", "w"))
 json.dump(arguments, open({seen!r}, "w"))
 sys.exit({exit})
@@ -34,11 +35,15 @@ def silent(line: str) -> None:
     """Nobody reads what is said."""
 
 
-def program(folder: Path, completed: int = 50, exit: int = 0) -> str:
+def program(folder: Path, completed: int = 50, exit: int = 0, tokens: int | None = None) -> LocalProgram:
+    """A stand-in for vLLM; unless told otherwise every answer has the 256 tokens that were asked for."""
     path = folder / "vllm"
-    path.write_text(PROGRAM.format(python=sys.executable, completed=completed, seen=str(folder / "seen"), exit=exit))
+    generated = completed * 256 if tokens is None else tokens
+    seen = str(folder / "seen")
+    text = PROGRAM.format(python=sys.executable, completed=completed, seen=seen, exit=exit, tokens=generated)
+    path.write_text(text)
     path.chmod(0o755)
-    return str(path)
+    return LocalProgram(str(path))
 
 
 def test_a_load_has_the_shape_of_its_preset_and_keeps_the_report(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
@@ -59,15 +64,28 @@ def test_requests_that_the_program_lost_fail_the_benchmark(tmp_path: Path, stand
     assert "load: 2 requests failed" in result.flaws
 
 
+def test_g1_answers_that_ended_early_fail_the_benchmark(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
+    sender = program(tmp_path, tokens=50 * 256 - 300)
+    result = bench(Subject(stand_in().url, None, None, sender, None, None), "p", PRESET, silent)
+    assert result.failed
+    assert "load: the answers are 300 tokens short of what was asked for" in result.flaws
+
+
 def test_a_program_that_fails_is_told_with_its_exit(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
     with pytest.raises(Refused, match="failed with exit 3"):
-        bench(Subject(stand_in().url, None, None, program(tmp_path, exit=3), None, None), "p", PRESET, silent)
+        bench(
+            Subject(stand_in().url, None, None, program(tmp_path, exit=3), None, None),
+            "p",
+            PRESET,
+            silent,
+        )
 
 
 @pytest.mark.parametrize(("name", "told"), [(None, "no vLLM program here"), ("/nowhere/vllm", "cannot be run")])
 def test_a_program_that_is_not_there_is_one_line(name: str | None, told: str, stand_in: Callable[..., Any]) -> None:
+    sender = LocalProgram(name) if name else None
     with pytest.raises(HallmarkError, match=told):
-        bench(Subject(stand_in().url, None, None, name, None, None), "p", PRESET, silent)
+        bench(Subject(stand_in().url, None, None, sender, None, None), "p", PRESET, silent)
 
 
 def test_local_conversations_are_the_same_each_time_and_long_enough_for_the_sampler(tmp_path: Path) -> None:

@@ -134,3 +134,25 @@ def test_a_run_knows_its_median_and_spread(stand_in: Callable[..., Any]) -> None
     changed = replace(found, runs=runs)
     assert changed.tok_s == 11.0
     assert changed.spread == pytest.approx(2 / 11)
+
+
+LINE = "INFO 12-01 [metrics.py:120] SpecDecoding metrics: Accepted: {} tokens, Drafted: {} tokens"
+
+
+@pytest.mark.parametrize(("told", "flaws"), [(60, []), (55, ["the log tells of 55 accepted"])])
+def test_the_servers_own_log_is_compared_over_all_requests_warm_ups_included(
+    told: int, flaws: list[str], stand_in: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launch.proof.bench.run.LOG_SECONDS", 0.2)
+    monkeypatch.setattr("launch.proof.bench.run.LOG_EVERY", 0.01)
+    server = stand_in(spec=SPEC)
+
+    def head_log() -> list[str]:
+        # The stand-in's counters begin at 1000; its log is written when all five answers are there.
+        now = [LINE.format(told, 100)] if len(server.requests) == 5 else []
+        return [LINE.format(1000, 1000), *now]
+
+    result = bench(Subject(server.url, None, None, None, None, head_log), "p", PRESET, silent)
+    assert result.counted is not None
+    assert (result.counted.accepted, result.counted.draft_tokens) == (60, 100)
+    assert [flaw[: len(told_flaw)] for flaw, told_flaw in zip(result.flaws, flaws, strict=True)] == flaws
