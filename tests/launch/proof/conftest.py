@@ -233,6 +233,12 @@ def _logprobs(ids: list[int], behind: dict[int, float]) -> list[dict[str, Any] |
     return told
 
 
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in's counters are there at once."""
+    monkeypatch.setattr("launch.proof.counters.SETTLE_EVERY", 0.005)
+
+
 @pytest.fixture
 def stand_in() -> Iterator[Callable[..., StandInServer]]:
     """Starts stand-in servers; `stand_in(status=500)` is one that always answers 500."""

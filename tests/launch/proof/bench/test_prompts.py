@@ -9,7 +9,7 @@ import pytest
 
 from launch.proof.bench import prefill, prompts
 from launch.proof.bench.run import Subject, bench
-from launch.proof.client import BadReply, Client
+from launch.proof.client import BadReply, Client, Streamed
 from recipe.config.bench import NamedPrompt, PromptsPreset, load_preset
 from recipe.errors import HallmarkError, Unreachable
 
@@ -31,6 +31,17 @@ def test_g1_tokens_of_a_stream_are_those_of_its_usage_and_not_its_pieces(
     answer = Client(stand_in(per_piece=4).url).stream("m", "a", tokens=160, deadline=5, via=via)
     assert (answer.tokens, answer.text.count("word")) == (160, 160)
     assert 0 < answer.first <= answer.seconds
+
+
+def test_g1_the_rate_of_a_stream_is_tokens_after_the_first_text_and_not_pieces(
+    stand_in: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 40 pieces of four tokens in 4 s, one second after the request.
+    timed = Streamed(" word" * 160, 160, 3, first=1.0, seconds=5.0)
+    monkeypatch.setattr(Client, "stream", lambda *words, **options: timed)
+    (found,) = prompts.run(Client(stand_in().url), "m", PRESET, silent)
+    streamed = [run for run in found.runs if run.streamed]
+    assert [(run.tok_s, run.decode_tok_s) for run in streamed] == [(32.0, 39.75)] * 2
 
 
 @pytest.mark.parametrize(
