@@ -92,7 +92,7 @@ class ContainerProgram:
         try:
             done = reach.run(self.place, argv, variables=variables, given=given, seconds=deadline, once=True)
         except Unreachable as error:
-            if "does not end" in str(error) or "did not end" in str(error):
+            if "did not end" in str(error):
                 raise _late(deadline) from None
             raise
         if done.returncode:

@@ -1,20 +1,22 @@
 """A load through `vllm bench serve`: the command, its report, and the local data set."""
 
 import json
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from launch.plan.place import Place
 from launch.proof.bench import conversations
 from launch.proof.bench.loglines import Logged, logged
-from launch.proof.bench.program import LocalProgram
+from launch.proof.bench.program import ContainerProgram, LocalProgram
 from launch.proof.bench.run import Subject, bench
 from launch.proof.metrics import SpecCounts
 from recipe.config.bench import LoadPreset
-from recipe.errors import HallmarkError, Refused
+from recipe.errors import HallmarkError, Refused, Unreachable
 
 PRESET = LoadPreset.model_validate(
     {"kind": "load", "summary": "s", "requests": 50, "concurrency": 16, "output-tokens": 256}
@@ -69,6 +71,44 @@ def test_g1_answers_that_ended_early_fail_the_benchmark(tmp_path: Path, stand_in
     result = bench(Subject(stand_in().url, None, None, sender, None, None), "p", PRESET, silent)
     assert result.failed
     assert "load: the answers are 300 tokens short of what was asked for" in result.flaws
+
+
+def test_the_vllm_of_a_container_gets_its_data_and_key_without_showing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def run(place: Place, argv: Sequence[str], **options: Any) -> "subprocess.CompletedProcess[str]":
+        asked.append({"place": place, "argv": list(argv), **options})
+        return subprocess.CompletedProcess(argv, 0, '{"completed": 2}', "")
+
+    monkeypatch.setattr("launch.nodes.reach.run", run)
+    data = tmp_path / "data.json"
+    data.write_text('[{"id": "secret conversation"}]')
+    place = Place("a", "host-a", None)
+    report = ContainerProgram(place, "id0").serve(["--model", "m"], data, "sk-key", 60.0)
+    assert json.loads(report) == {"completed": 2}
+    (call,) = asked
+    argv = call["argv"]
+    assert argv[:6] == ["docker", "exec", "--interactive", "--env", "OPENAI_API_KEY", "id0"]
+    assert argv[-5:] == ["vllm", "bench", "serve", "--model", "m"]
+    assert "sk-key" not in " ".join(argv)
+    assert (call["given"], call["variables"]) == (data.read_text(), {"OPENAI_API_KEY": "sk-key"})
+    # What was sent once must not be sent again by a connection that broke.
+    assert call["once"] is True
+
+
+def test_a_load_in_a_container_that_does_not_end_is_told_with_what_to_raise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(place: Place, argv: Sequence[str], **options: Any) -> "subprocess.CompletedProcess[str]":
+        raise Unreachable("node a did not end `docker exec …` within 60 s")
+
+    monkeypatch.setattr("launch.nodes.reach.run", run)
+    data = tmp_path / "data.json"
+    data.write_text("[]")
+    with pytest.raises(Refused, match=r"did not finish within 60 s — raise `deadline` in the preset"):
+        ContainerProgram(Place("a", "host-a", None), "id0").serve([], data, None, 60.0)
 
 
 def test_a_program_that_fails_is_told_with_its_exit(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
