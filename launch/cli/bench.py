@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import click
@@ -17,7 +16,11 @@ from recipe.errors import Exit, HallmarkError
 @click.option("--preset", default="recipe", metavar="P", help="a file of configs/bench/ (default: recipe)")
 @click.option("--model", metavar="NAME", help="the served model, where an address serves several")
 @click.option("--data", type=click.Path(path_type=Path), help="a ShareGPT file for a load (default: one is made)")
-@click.option("--vllm", metavar="PROGRAM", help="the vLLM program that sends a load (default: the one on PATH)")
+@click.option(
+    "--vllm",
+    metavar="PROGRAM",
+    help="the vLLM program that sends a load (default: the one that serves)",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="a folder for the JSON and the charts")
 @click.pass_obj
 def bench(
@@ -27,8 +30,9 @@ def bench(
 
     The key of an address that wants one is read from the variable OPENAI_API_KEY.
     """
-    from launch.ledger.bench import of_cluster
+    from launch.ledger.bench import of_cluster, on_path
     from launch.proof.bench import charts
+    from launch.proof.bench.program import LocalProgram
     from launch.proof.bench.run import Subject
     from launch.proof.bench.run import bench as measure
     from recipe.config.bench import load_preset
@@ -38,12 +42,12 @@ def bench(
         raise HallmarkError(f"there is no file {data}", hint="give a ShareGPT file, or leave --data away")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    program = vllm or shutil.which("vllm")
     if target.startswith(("http://", "https://")):
         url = target.removesuffix("/").removesuffix("/v1")
+        program = LocalProgram(vllm) if vllm else on_path()
         subject = Subject(url, os.environ.get("OPENAI_API_KEY"), model, program, data, None)
     else:
-        subject = of_cluster(context.home, target, model, program, data, context.say)
+        subject = of_cluster(context.home, target, model, vllm, data, context.say)
     result = measure(subject, preset, wanted, context.say)
     document = result.document()
     if out is not None:

@@ -122,6 +122,11 @@ class DockerEngine:
 
         self._reach.each(lambda place: self._asked(place, lambda: halt(place), None), self._all([plan]))
 
+    def container(self, rank: RankPlan, group: str) -> str | None:
+        """The id of the rank's container, running or not. Errors: Unreachable."""
+        found = self._inspect(rank, group)
+        return None if found is None else str(found["Id"])
+
     def collect(self, plan: GroupPlan, group: str, logs: Path) -> set[str]:
         def fetch(rank: RankPlan) -> str | None:
             found = self._asked(rank.place, lambda: self._inspect(rank, group), None)

@@ -108,7 +108,7 @@ def judge_throughput(gate: ThroughputGate, raw: Raw) -> Judgement:
     means = {name: looks.interval(figure.values).mean for name, figure in zip(bar, figures, strict=True)}
     worst = min(means, key=lambda name: means[name] / bar[name])
     said = ", ".join(f"{name} {mean:.1f}" for name, mean in means.items())
-    said = f"{said} tok/s over {len(clean)} runs"
+    said = f"{said} tok/s over {len(clean)} {'run' if len(clean) == 1 else 'runs'}"
     hint = "see whether speculation works (acceptance) and what else uses the machine; compare `hallmark bench`"
     return _verdict(gate, figures, means[worst], bar, f"{said}, each above its bar", said, hint)
 

@@ -98,7 +98,11 @@ class Prefill:
 
 @dataclass(frozen=True)
 class Load:
-    """What `vllm bench serve` reported (`report` is its whole JSON), by the names that presets use."""
+    """What `vllm bench serve` reported (`report` is its JSON but the lists), by the names that presets use.
+
+    `failed` counts requests without an answer; `foreign` tokens that the server generated for others meanwhile, None
+    when it does not count; `missing` tokens that answers are short of, since none may end early.
+    """
 
     figures: dict[str, float]
     failed: int
@@ -106,6 +110,7 @@ class Load:
     data: str
     report: dict[str, Any]
     foreign: int | None
+    missing: int = 0
 
 
 def spec_document(counts: SpecCounts | None) -> dict[str, Any] | None:

@@ -15,7 +15,11 @@ AVERAGE = "average"
 
 @dataclass(frozen=True)
 class Result:
-    """What one preset found on one API."""
+    """What one preset found on one API.
+
+    `logged` is what the head's own log said of speculation meanwhile, and `counted` what its counters say of the same
+    time, warm-ups included; None when the log cannot be read or nothing is drafted.
+    """
 
     preset: str
     url: str
@@ -26,6 +30,7 @@ class Result:
     load: Load | None
     spec: SpecCounts | None
     logged: Logged | None
+    counted: SpecCounts | None
     published: Sequence[Published]
 
     @property
@@ -37,12 +42,14 @@ class Result:
         ]
         if self.load is not None and self.load.failed:
             found.append(f"load: {self.load.failed} requests failed")
+        if self.load is not None and self.load.missing:
+            found.append(f"load: the answers are {self.load.missing} tokens short of what was asked for")
         if self.load is not None and self.load.foreign:
             found.append("load: other requests landed meanwhile")
-        if self.logged is not None and self.spec is not None and not self.logged.agrees(self.spec):
+        if self.logged is not None and self.counted is not None and not self.logged.agrees(self.counted):
             found.append(
                 f"the log tells of {self.logged.accepted} accepted and {self.logged.drafted} drafted tokens, "
-                f"the counters of {self.spec.accepted} and {self.spec.draft_tokens}"
+                f"the counters of {self.counted.accepted} and {self.counted.draft_tokens}"
             )
         return found
 
@@ -50,7 +57,8 @@ class Result:
     def failed(self) -> bool:
         """Whether a request failed: the figures are then of a server that does not work."""
         runs = [run for prompt in self.prompts for run in prompt.runs]
-        return any(run.error is not None for run in runs) or bool(self.load and self.load.failed)
+        load = self.load
+        return any(run.error is not None for run in runs) or (load is not None and bool(load.failed or load.missing))
 
     @property
     def average(self) -> float | None:
@@ -72,6 +80,7 @@ class Result:
             "load": asdict(self.load) if self.load else {},
             "spec": spec_document(self.spec),
             "logged": asdict(self.logged) if self.logged else None,
+            "counted": asdict(self.counted) if self.counted else None,
             "published": [column.model_dump() for column in self.published],
             "flaws": self.flaws,
         }

@@ -277,6 +277,15 @@ def test_only_what_a_rank_wrote_since_its_start_is_collected(
     assert asked[asked.index("--since") + 1] == "2026-12-01T00:00:00Z"
 
 
+def test_a_copy_of_an_earlier_log_is_not_taken_for_that_of_a_container_that_is_gone(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path
+) -> None:
+    """G3: the file of an earlier collection stays, and whoever reads it is told that it is not of this start."""
+    nodes.add("a", GROUP, 0)
+    (tmp_path / "b.log").write_text("Application startup complete")
+    assert engine.collect(PLAN, GROUP, tmp_path) == {"a"}
+
+
 def test_everything_in_which_a_container_differs_is_told() -> None:
     config = {"Entrypoint": ["vllm"], "Cmd": ["serve", "/m"], "Env": ["A=1", "PATH=/bin"]}
     assert differences(PLAN.ranks[0], {"Image": "sha256:1", "Config": config}) == []

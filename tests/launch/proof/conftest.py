@@ -123,6 +123,8 @@ class StandInServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: StandInServer
     protocol_version = "HTTP/1.1"
+    # Head and body are two writes; the second would wait 40 ms for the first one's acknowledgement.
+    disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is logged."""
@@ -231,6 +233,13 @@ def _logprobs(ids: list[int], behind: dict[int, float]) -> list[dict[str, Any] |
         nats = behind.get(place, 0.0)
         told.append({str(token): {"logprob": -0.5 - nats}} | ({"7": {"logprob": -0.5}} if nats else {}))
     return told
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in's counters are there at once, or never."""
+    monkeypatch.setattr("launch.proof.counters.SETTLE_EVERY", 0.005)
+    monkeypatch.setattr("launch.proof.counters.SETTLE_SECONDS", 0.5)
 
 
 @pytest.fixture

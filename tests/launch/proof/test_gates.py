@@ -62,12 +62,6 @@ def test_a_gate_gives_the_verdict_that_the_case_expects(path: Path, stand_in: Ca
     assert (again.verdict, again.value, again.bar) == (stored["verdict"], stored["value"], stored["bar"])
 
 
-@pytest.fixture(autouse=True)
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-in's counters are there at once."""
-    monkeypatch.setattr("launch.proof.counters.SETTLE_EVERY", 0.005)
-
-
 def _text(log: dict[str, Any]) -> str:
     return str(log.get("text") or ((CASES / log["file"]).read_text(encoding="utf-8") if "file" in log else ""))
 

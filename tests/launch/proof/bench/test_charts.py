@@ -17,7 +17,7 @@ SPEC = SpecCounts(10, 50, 30, (10, 8, 6, 4, 2))
 def result(spec: SpecCounts | None) -> Result:
     prompts = [PromptFigures("count", [Run(False, 100, 4.0, 25.0)], spec)]
     published = load_preset(ROOT, "recipe").published
-    return Result("recipe", "http://127.0.0.1:8000", "m", "0.33.0", prompts, [], None, spec, None, published)
+    return Result("recipe", "http://127.0.0.1:8000", "m", "0.33.0", prompts, [], None, spec, None, None, published)
 
 
 def test_throughput_and_acceptance_are_drawn_as_png_and_svg(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from launch.proof.bench import prefill, prompts
 from launch.proof.bench.run import Subject, bench
-from launch.proof.client import BadReply, Client
+from launch.proof.client import BadReply, Client, Streamed
 from recipe.config.bench import NamedPrompt, PromptsPreset, load_preset
 from recipe.errors import HallmarkError, Unreachable
 
@@ -31,6 +31,17 @@ def test_g1_tokens_of_a_stream_are_those_of_its_usage_and_not_its_pieces(
     answer = Client(stand_in(per_piece=4).url).stream("m", "a", tokens=160, deadline=5, via=via)
     assert (answer.tokens, answer.text.count("word")) == (160, 160)
     assert 0 < answer.first <= answer.seconds
+
+
+def test_g1_the_rate_of_a_stream_is_tokens_after_the_first_text_and_not_pieces(
+    stand_in: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 40 pieces of four tokens in 4 s, one second after the request.
+    timed = Streamed(" word" * 160, 160, 3, first=1.0, seconds=5.0)
+    monkeypatch.setattr(Client, "stream", lambda *words, **options: timed)
+    (found,) = prompts.run(Client(stand_in().url), "m", PRESET, silent)
+    streamed = [run for run in found.runs if run.streamed]
+    assert [(run.tok_s, run.decode_tok_s) for run in streamed] == [(32.0, 39.75)] * 2
 
 
 @pytest.mark.parametrize(
@@ -134,3 +145,25 @@ def test_a_run_knows_its_median_and_spread(stand_in: Callable[..., Any]) -> None
     changed = replace(found, runs=runs)
     assert changed.tok_s == 11.0
     assert changed.spread == pytest.approx(2 / 11)
+
+
+LINE = "INFO 12-01 [metrics.py:120] SpecDecoding metrics: Accepted: {} tokens, Drafted: {} tokens"
+
+
+@pytest.mark.parametrize(("told", "flaws"), [(60, []), (55, ["the log tells of 55 accepted"])])
+def test_the_servers_own_log_is_compared_over_all_requests_warm_ups_included(
+    told: int, flaws: list[str], stand_in: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launch.proof.bench.run.LOG_SECONDS", 0.2)
+    monkeypatch.setattr("launch.proof.bench.run.LOG_EVERY", 0.01)
+    server = stand_in(spec=SPEC)
+
+    def head_log() -> list[str]:
+        # The stand-in's counters begin at 1000; its log is written when all five answers are there.
+        now = [LINE.format(told, 100)] if len(server.requests) == 5 else []
+        return [LINE.format(1000, 1000), *now]
+
+    result = bench(Subject(server.url, None, None, None, None, head_log), "p", PRESET, silent)
+    assert result.counted is not None
+    assert (result.counted.accepted, result.counted.draft_tokens) == (60, 100)
+    assert [flaw[: len(told_flaw)] for flaw, told_flaw in zip(result.flaws, flaws, strict=True)] == flaws
