@@ -104,7 +104,7 @@ def devices(site: Site) -> Iterator[Found]:
             yield _bad(site, rank, "hca", message, hint, "hca")
             continue
         if node.hca is None:
-            names = ",".join(it.name for it in _of(facts, node.interface))
+            names = ",".join(it.name for it in of_interface(facts, node.interface))
             message = "no `hca` is written, so NCCL chooses among all devices"
             hint = f"write `hca: {names}`" if names else "write the fabric's devices"
             yield Found("hca", rank.name, Verdict.WARN, message, hint, site.where(rank.name, "interface"))
@@ -132,7 +132,7 @@ def _named(site: Site, rank: RankPlan, facts: NodeFacts, node: Node) -> Iterator
     holder = _holder(facts, node)
     if holder is not None and holder.name == node.interface and netdevs and node.interface not in netdevs:
         message = f"{node.hca} are devices of {', '.join(sorted(netdevs))}, not of {node.interface}"
-        names = ",".join(it.name for it in _of(facts, node.interface)) or "its devices"
+        names = ",".join(it.name for it in of_interface(facts, node.interface)) or "its devices"
         yield Found("hca", rank.name, Verdict.WARN, message, f"write {names}", site.where(rank.name, "hca"))
     yield from _twins(site, rank, facts, chosen)
 
@@ -262,7 +262,7 @@ def _holder(facts: NodeFacts, node: Node) -> Interface | None:
     return next((it for it in facts.interfaces if node.fabric in it.addresses), None)
 
 
-def _of(facts: NodeFacts, interface: str | None) -> list[Rdma]:
+def of_interface(facts: NodeFacts, interface: str | None) -> list[Rdma]:
     """The devices of an interface with their twins, by name."""
     own = [it for it in facts.rdma if interface in it.netdevs]
     every = {it.name: it for one in own for it in (one, *twins(one, facts))}
