@@ -33,10 +33,13 @@ def models(site: Site) -> Iterator[Found]:
             message = f"the model folder {found.folder} has no config.json"
             hint = "put the model there on every node, or change paths.models of the cluster"
             yield Found("model", machine.name, Verdict.FAIL, message, hint, where)
-        for link, end in sorted(found.outside.items())[:3]:
+        # Where no container hides the rest of the machine, only what ends nowhere is missing.
+        boxed = any(rank.container is not None for rank in machine.ranks)
+        broken = {link: end for link, end in found.outside.items() if boxed or end is None}
+        for link, end in sorted(broken.items())[:3]:
             bad = True
-            ends = f"ends at {end}, outside of the folder" if end else "ends nowhere"
-            message = f"{found.folder}/{link} {ends}, so a container does not see it"
+            ends = f"ends at {end}, which a mount of the folder does not show" if end else "ends nowhere"
+            message = f"{found.folder}/{link} {ends}"
             hint = "make the folder with real files, for example by `cp -rL`"
             yield Found("model", machine.name, Verdict.FAIL, message, hint, where)
         lacking = [shard for shard in found.shards if shard not in files and shard not in found.outside]
