@@ -227,8 +227,8 @@ def _model(told: Sections) -> Model | None:
     files = []
     for line in told.get("model-files", []):
         size, owner, path = line.split(" ", 2)
-        # What the hub's program keeps for itself is no part of the model.
-        if not path.startswith(".cache/"):
+        # What the programs that fetch it keep for themselves is no part of the model.
+        if not path.startswith((".cache/", ".hallmark-")):
             files.append(ModelFile(path=path, size=int(size), owner=int(owner)))
     outside: dict[str, str | None] = {}
     for line in told.get("model-links", []):

@@ -31,7 +31,7 @@ def models(site: Site) -> Iterator[Found]:
         if "config.json" not in files and "config.json" not in found.outside:
             bad = True
             message = f"the model folder {found.folder} has no config.json"
-            hint = "put the model there on every node, or change paths.models of the cluster"
+            hint = f"{_fetch(site)}, or change paths.models of the cluster"
             yield Found("model", machine.name, Verdict.FAIL, message, hint, where)
         # Where no container hides the rest of the machine, only what ends nowhere is missing.
         boxed = any(rank.container is not None for rank in machine.ranks)
@@ -47,7 +47,7 @@ def models(site: Site) -> Iterator[Found]:
             bad = True
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             message = f"{found.folder} lacks {lacking[0]}{more} of its index"
-            yield Found("model", machine.name, Verdict.FAIL, message, "fetch the rest of the model", where)
+            yield Found("model", machine.name, Verdict.FAIL, message, _fetch(site), where)
         user = machine.facts.user
         if not bad and user and any(file.owner == 0 for file in found.files):
             message = f"files in {found.folder} belong to root, so a later download as this user fails"
@@ -59,6 +59,11 @@ def models(site: Site) -> Iterator[Found]:
             yield passed("model", machine.name, f"{len(found.files)} files, {gib(total)}{revision}")
 
 
+def _fetch(site: Site) -> str:
+    name = site.cluster.name
+    return f"`hallmark model fetch {name}` fetches it to the head, `hallmark model sync {name}` to the others"
+
+
 def same_model(site: Site) -> Iterator[Found]:
     """All nodes have the same files of the same sizes, of the same revision."""
     first, *others = site.machines
@@ -68,7 +73,7 @@ def same_model(site: Site) -> Iterator[Found]:
         difference = _difference(first, machine)
         if difference is not None:
             message = f"the model is not the one on {first.name}: {difference}"
-            hint = f"copy it again: `rsync -a` from {first.name}"
+            hint = f"`hallmark model sync {site.cluster.name}` brings what differs from {first.name}"
             yield Found("model", machine.name, Verdict.FAIL, message, hint)
 
 

@@ -107,6 +107,10 @@ def test_a_model_is_told_file_by_file_with_links_that_leave_it(tmp_path: Path) -
     assert found.outside == {"outside.safetensors": str(cache / "blob"), "nowhere.safetensors": None}
     assert (found.shards, found.revision) == (("b.safetensors",), "0123abc")
     assert {file.owner for file in found.files} == {os.getuid()}
+    # What Hallmark fetched itself says so; that counts.
+    (folder / ".hallmark-model.json").write_text('{"repository": "a/b", "revision": "fedcba98", "files": []}')
+    again = look(HERE, model=str(folder)).model
+    assert again is not None and (again.revision, again.files) == ("fedcba98", found.files)
 
 
 def test_a_node_is_looked_at_in_one_command(reached: tuple[Space, Space], monkeypatch: pytest.MonkeyPatch) -> None:
