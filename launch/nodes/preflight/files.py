@@ -98,6 +98,8 @@ def variables(site: Site) -> Iterator[Found]:
     """Nothing that is baked into the image works against the profile; the plan's own variables win."""
     for machine in site.machines:
         baked = machine.facts.engine.image_env if machine.facts.engine else None
+        if baked is None and any(rank.name in site.lacking for rank in machine.ranks):
+            baked = site.image_env
         if baked is None:
             continue
         rank = machine.ranks[0]

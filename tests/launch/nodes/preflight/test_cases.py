@@ -67,6 +67,7 @@ def site(case: dict[str, Any]) -> Site:
         Old(old["mark"], frozenset(old.get("ports", ())), old.get("alive", True)) if old else None,
         frozenset(case.get("lacking", ())),
         case.get("image-bytes"),
+        case.get("image-env"),
     )
 
 
