@@ -5,7 +5,7 @@ BIN := .venv/bin
 HALLMARK := $(BIN)/hallmark
 
 .PHONY: help setup bench demo test lint figures profiles clusters plan audit render pin image bases launch rollback \
-	status logs stop certify history report relock adopt
+	status logs stop certify history report relock adopt preflight
 
 help: ## this list
 	@grep -hE '^[a-z ]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z ]+):.*## /  \1|/' | column -t -s '|'
@@ -56,7 +56,7 @@ image: setup ## PROFILE=NAME [BASE=REF]: build its patched image, or no image at
 bases: setup ## make the base images that no registry has (vLLM for the CPU), for the engine that docker talks to
 	@$(BIN)/python -m scripts.bases cpu
 
-render launch status logs stop adopt certify history: setup ## CLUSTER=NAME
+render preflight launch status logs stop adopt certify history: setup ## CLUSTER=NAME
 	@$(HALLMARK) $@ $(CLUSTER)
 
 bench: setup ## CLUSTER=NAME or URL=ADDRESS [PRESET=NAME]: throughput, latency, acceptance

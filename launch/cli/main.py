@@ -28,6 +28,7 @@ COMMANDS = {
     "fit": ("fit", "fit", "predicted weights, cache bytes per token and context pool of each GPU"),
     "model": ("model", "model", "fetch the model onto the head, bring it to the nodes, compare"),
     "render": ("render", "render", "exactly what each node would run"),
+    "init": ("init", "init", "write a cluster file by asking and by looking"),
     "preflight": ("preflight", "preflight", "check every node, with the remedy for what is wrong"),
     "launch": ("group", "launch", "verify, stop the old group, start the new, prove it or restore the old"),
     "status": ("group", "status", "what runs, on all ranks"),

@@ -130,10 +130,12 @@ def surveyed(
     if old is not None:
         alive = any(rank.alive for rank in work.ranks(old))
         running = Old(old.mark, frozenset(plan_ports(old.plan).values()), alive)
-    lacking, size = frozenset[str](), None
+    lacking, size, variables = frozenset[str](), None, None
     if isinstance(staging, StagedImage):
         lacking = frozenset(place.name for place in staging.lacking())
-        size = staging.size() if lacking else None
+        if lacking:
+            # What those nodes will get is looked at here.
+            size, variables = staging.size(), staging.variables()
     # Who never launched has no mark, and looking makes none.
     owner = work.store.owner() if (work.store.folder / "id").exists() else ""
-    return survey(plan, hardware, work.cluster, owner, running, lacking, size)
+    return survey(plan, hardware, work.cluster, owner, running, lacking, size, variables)

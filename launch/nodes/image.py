@@ -4,6 +4,7 @@ compared there.
 Nodes pull from the cluster's registry, else from one that is served here for that time.
 """
 
+import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -153,6 +154,13 @@ class StagedImage:
         """Bytes of the image; None when this machine's engine does not have it."""
         with suppress(Refused):
             return int(engine.ask(_CLIENT, "image", "inspect", "--format", "{{.Size}}", self.id))
+        return None
+
+    def variables(self) -> dict[str, str] | None:
+        """The variables that the image brings along; None when this machine's engine does not have it."""
+        with suppress(Refused):
+            told = engine.ask(_CLIENT, "image", "inspect", "--format", "{{json .Config.Env}}", self.id)
+            return dict(line.split("=", 1) for line in json.loads(told) or () if "=" in line)
         return None
 
     def _there(self, place: Place) -> bool:

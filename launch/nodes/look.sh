@@ -145,8 +145,13 @@ if [ -n "$model" ]; then
     section model-shards
     cat "$model"/*.safetensors.index.json 2>/dev/null | grep -oE '"[^"/]+\.safetensors"' | tr -d '"' | sort -u | content
     section model-revision
-    # What the hub's own program leaves beside a file that it fetched.
-    head -n 1 "$model/.cache/huggingface/download/config.json.metadata" 2>/dev/null | content
+    # What `hallmark model fetch` leaves, else what the hub's own program leaves beside a file that it fetched.
+    {
+      sed -n 's/.*"revision": *"\([^"]*\)".*/\1/p' "$model/.hallmark-model.json"
+      # sed ends its last line as the file does.
+      echo
+      head -n 1 "$model/.cache/huggingface/download/config.json.metadata"
+    } 2>/dev/null | grep . | head -n 1 | content
   fi
 fi
 

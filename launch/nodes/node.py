@@ -49,13 +49,18 @@ class Listener(Facts):
 
 
 class Interface(Facts):
-    """A network interface. `speed` is in Mbit/s, `addresses` are without their prefix lengths."""
+    """A network interface. `speed` is in Mbit/s; `networks` are its addresses with their prefix lengths."""
 
     name: str
     state: str
     mtu: int | None = None
     speed: int | None = None
-    addresses: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Its addresses alone."""
+        return tuple(network.partition("/")[0] for network in self.networks)
 
 
 class Gid(Facts):

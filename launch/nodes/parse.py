@@ -161,8 +161,7 @@ def _interfaces(told: Sections) -> Iterator[Interface]:
     for line in told.get("addresses", []):
         words = line.split()
         if len(words) > 3 and words[2] in ("inet", "inet6"):
-            # Of a point-to-point link the peer's address stands behind it.
-            addresses.setdefault(words[1], []).append(words[3].partition("/")[0])
+            addresses.setdefault(words[1], []).append(words[3])
     for line in told.get("interfaces", []):
         name, state, mtu, speed = line.split()
         yield Interface(
@@ -171,7 +170,7 @@ def _interfaces(told: Sections) -> Iterator[Interface]:
             mtu=int(mtu) if mtu.isdigit() else None,
             # -1 is what drivers write for a speed that they do not know.
             speed=int(speed) if speed.isdigit() else None,
-            addresses=tuple(addresses.get(name, ())),
+            networks=tuple(addresses.get(name, ())),
         )
 
 
@@ -228,8 +227,8 @@ def _model(told: Sections) -> Model | None:
     files = []
     for line in told.get("model-files", []):
         size, owner, path = line.split(" ", 2)
-        # What the hub's program keeps for itself is no part of the model.
-        if not path.startswith(".cache/"):
+        # What the programs that fetch it keep for themselves is no part of the model.
+        if not path.startswith((".cache/", ".hallmark-")):
             files.append(ModelFile(path=path, size=int(size), owner=int(owner)))
     outside: dict[str, str | None] = {}
     for line in told.get("model-links", []):

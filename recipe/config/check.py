@@ -8,6 +8,7 @@ from recipe.config.cluster_rules import cluster_rules, pair_rules
 from recipe.config.findings import Finding
 from recipe.config.load import (
     Loaded,
+    load_api,
     load_cluster,
     load_hardware,
     load_profile,
@@ -15,7 +16,7 @@ from recipe.config.load import (
     names,
 )
 from recipe.config.models import Cluster, Hardware, Profile
-from recipe.config.rules import gates_exist, profile_rules
+from recipe.config.rules import gates_exist, open_routes, profile_rules
 from recipe.config.support import settings, support_rules
 from recipe.errors import ConfigError
 
@@ -73,6 +74,7 @@ def _profile(home: Path, profile: Loaded[Profile]) -> tuple[CheckedProfile, list
     support = load_support(home).value
     findings = [
         *profile_rules(profile, hardware.value),
+        *open_routes(profile, load_api(home).value),
         *gates_exist(profile, names(home, "gates")),
         *support_rules(profile, hardware.value, support),
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from recipe.config import explain, paths, serve
-from recipe.config.models import Cluster, Hardware, Model, Profile, Support
+from recipe.config.models import ApiRoutes, Cluster, Hardware, Model, Profile, Support
 from recipe.config.source import Document, read
 from recipe.errors import ConfigError, HallmarkError, Problem
 
@@ -56,6 +56,12 @@ def load_support(home: Path) -> Loaded[Support]:
     """Load the support rows. Errors: a ConfigError with all mistakes; no such file."""
     own = home / "configs" / "support.yaml"
     return _load(own if own.is_file() else paths.CHECKOUT / "configs" / "support.yaml", Support)
+
+
+def load_api(home: Path) -> Loaded[ApiRoutes]:
+    """Load what vLLM's API guards with a key. Errors: a ConfigError with all mistakes; no such file."""
+    own = home / "configs" / "api.yaml"
+    return _load(own if own.is_file() else paths.CHECKOUT / "configs" / "api.yaml", ApiRoutes)
 
 
 def list_profiles(home: Path) -> list[Loaded[Profile]]:

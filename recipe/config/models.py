@@ -306,3 +306,46 @@ class Support(Model):
             if row.effect == "pin" and row.covers(release):
                 found.update(row.pins)
         return found
+
+
+class GuardedRoutes(Model):
+    """Paths for which vLLM asks for the key."""
+
+    releases: Annotated[tuple[Releases, ...], Field(min_length=1)] = Field(description="ranges of vLLM releases")
+    prefixes: Annotated[tuple[Text, ...], Field(min_length=1)] = Field(description="beginnings of guarded paths")
+    source: Text = Field(description="where this is known from")
+
+
+class OpenRoute(Model):
+    """One path that vLLM answers without the key."""
+
+    path: Text = Field(description="the path")
+    kind: Literal["model", "changes", "tells"] = Field(
+        description="model: runs it for anybody; changes: changes the server; tells: gives information"
+    )
+    does: Text = Field(description="what it does, in a few words")
+    releases: tuple[Releases, ...] = Field((), description="ranges of vLLM releases; all when it is left out")
+    unless_flag: Name | None = Field(None, description="a serve flag that takes the path away when it is true")
+
+
+class ApiRoutes(Model):
+    """All of configs/api.yaml."""
+
+    guarded: tuple[GuardedRoutes, ...]
+    open: tuple[OpenRoute, ...]
+
+    def left_open(self, profile: Profile) -> list[OpenRoute]:
+        """The routes that answer without the key for this profile; of a fork nothing is known."""
+        release = profile.release
+        if release is None:
+            return []
+        return [
+            route
+            for route in self.open
+            if (not route.releases or any(_within(part, release) for part in route.releases))
+            and not (route.unless_flag and profile.serve.get(route.unless_flag) is True)
+        ]
+
+
+def _within(part: str, release: str) -> bool:
+    return SpecifierSet(part).contains(release, prereleases=True)

@@ -8,7 +8,7 @@ from typing import Any
 from recipe.config.explain import nearest
 from recipe.config.findings import File, Finding, finding
 from recipe.config.load import Loaded
-from recipe.config.models import Hardware, Profile
+from recipe.config.models import ApiRoutes, Hardware, Profile
 from recipe.config.source import Loc
 
 _SECRET = re.compile(r"(.*_)?(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|API_?KEY|ACCESS_KEY)", re.IGNORECASE)
@@ -145,6 +145,24 @@ def api_key(profile: Loaded[Profile]) -> Iterator[Finding]:
         why="whoever reaches the port can use the model",
         hint="write `host: 127.0.0.1`, or `VLLM_API_KEY: env:VLLM_API_KEY` under env",
     )
+
+
+def open_routes(profile: Loaded[Profile], api: ApiRoutes) -> Iterator[Finding]:
+    """A key guards only some of the paths of an API that other machines reach."""
+    host = profile.value.serve.get("host")
+    if loopback(host) or "VLLM_API_KEY" not in profile.value.env:
+        return
+    served = [route for route in api.left_open(profile.value) if route.kind != "tells"]
+    if served:
+        yield finding(
+            "warning",
+            profile,
+            ("serve", "host"),
+            f"the API listens on {host or 'all interfaces'}, and its key does not guard"
+            f" {', '.join(route.path for route in served)}",
+            why=f"{served[0].path} {served[0].does} without a key",
+            hint="write `host: 127.0.0.1` behind a proxy that lets only /v1 through, or close the port to others",
+        )
 
 
 def loopback(host: object) -> bool:

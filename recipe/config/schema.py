@@ -4,13 +4,14 @@ import json
 
 from pydantic import BaseModel
 
-from recipe.config.models import Cluster, Hardware, Profile, Support
+from recipe.config.models import ApiRoutes, Cluster, Hardware, Profile, Support
 
 MODELS: dict[str, type[BaseModel]] = {
     "profile": Profile,
     "cluster": Cluster,
     "hardware": Hardware,
     "support": Support,
+    "api": ApiRoutes,
 }
 
 

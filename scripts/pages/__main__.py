@@ -9,13 +9,14 @@ from recipe.catalogue.model import PatchFile
 from recipe.catalogue.releases import Releases
 from recipe.config import paths, schema
 from recipe.config.known_errors import KnownErrors
-from scripts.pages import gates, patches, profiles, support
+from scripts.pages import api, gates, patches, profiles, support
 
 
 def main(arguments: list[str]) -> int:
     """Write or check every generated file; returns the exit status."""
     pages = {
         "docs/gates.md": gates.page(),
+        "docs/api.md": api.page(),
         "docs/patches.md": patches.page(),
         "docs/profiles.md": profiles.page(),
         "docs/support.md": support.page(),

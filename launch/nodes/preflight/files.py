@@ -11,6 +11,7 @@ _HARMLESS = (
     "VLLM_USAGE_SOURCE",
     "VLLM_BUILD",
     "VLLM_IMAGE",
+    "VLLM_TARGET_DEVICE",
     "VLLM_ENABLE_CUDA",
     "TORCH_CUDA_ARCH_LIST",
     "NCCL_VERSION",
@@ -31,12 +32,15 @@ def models(site: Site) -> Iterator[Found]:
         if "config.json" not in files and "config.json" not in found.outside:
             bad = True
             message = f"the model folder {found.folder} has no config.json"
-            hint = "put the model there on every node, or change paths.models of the cluster"
+            hint = f"{_fetch(site)}, or change paths.models of the cluster"
             yield Found("model", machine.name, Verdict.FAIL, message, hint, where)
-        for link, end in sorted(found.outside.items())[:3]:
+        # Where no container hides the rest of the machine, only what ends nowhere is missing.
+        boxed = any(rank.container is not None for rank in machine.ranks)
+        broken = {link: end for link, end in found.outside.items() if boxed or end is None}
+        for link, end in sorted(broken.items())[:3]:
             bad = True
-            ends = f"ends at {end}, outside of the folder" if end else "ends nowhere"
-            message = f"{found.folder}/{link} {ends}, so a container does not see it"
+            ends = f"ends at {end}, which a mount of the folder does not show" if end else "ends nowhere"
+            message = f"{found.folder}/{link} {ends}"
             hint = "make the folder with real files, for example by `cp -rL`"
             yield Found("model", machine.name, Verdict.FAIL, message, hint, where)
         lacking = [shard for shard in found.shards if shard not in files and shard not in found.outside]
@@ -44,7 +48,7 @@ def models(site: Site) -> Iterator[Found]:
             bad = True
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             message = f"{found.folder} lacks {lacking[0]}{more} of its index"
-            yield Found("model", machine.name, Verdict.FAIL, message, "fetch the rest of the model", where)
+            yield Found("model", machine.name, Verdict.FAIL, message, _fetch(site), where)
         user = machine.facts.user
         if not bad and user and any(file.owner == 0 for file in found.files):
             message = f"files in {found.folder} belong to root, so a later download as this user fails"
@@ -56,6 +60,11 @@ def models(site: Site) -> Iterator[Found]:
             yield passed("model", machine.name, f"{len(found.files)} files, {gib(total)}{revision}")
 
 
+def _fetch(site: Site) -> str:
+    name = site.cluster.name
+    return f"`hallmark model fetch {name}` fetches it to the head, `hallmark model sync {name}` to the others"
+
+
 def same_model(site: Site) -> Iterator[Found]:
     """All nodes have the same files of the same sizes, of the same revision."""
     first, *others = site.machines
@@ -65,7 +74,7 @@ def same_model(site: Site) -> Iterator[Found]:
         difference = _difference(first, machine)
         if difference is not None:
             message = f"the model is not the one on {first.name}: {difference}"
-            hint = f"copy it again: `rsync -a` from {first.name}"
+            hint = f"`hallmark model sync {site.cluster.name}` brings what differs from {first.name}"
             yield Found("model", machine.name, Verdict.FAIL, message, hint)
 
 
@@ -90,6 +99,8 @@ def variables(site: Site) -> Iterator[Found]:
     """Nothing that is baked into the image works against the profile; the plan's own variables win."""
     for machine in site.machines:
         baked = machine.facts.engine.image_env if machine.facts.engine else None
+        if baked is None and any(rank.name in site.lacking for rank in machine.ranks):
+            baked = site.image_env
         if baked is None:
             continue
         rank = machine.ranks[0]

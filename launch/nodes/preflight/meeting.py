@@ -11,6 +11,7 @@ from launch.nodes.preflight.site import Found, Machine, Site, Verdict, passed, p
 from launch.plan.group import RankPlan
 
 _SECONDS = 5
+_MEASURE_SECONDS = 3
 # Words: ADDRESS PORT CONNECTIONS SECONDS. Somebody who listens there already does as well.
 _LISTEN = """
 import socket, sys, time
@@ -104,7 +105,22 @@ def _measured(site: Site, head: Machine, machine: Machine, rank: RankPlan, addre
         'n=0; while out=$("$@"); n=$((n + 1)); [ $n -lt 50 ]; do'
         """ case $out in *'"error":'*) sleep 0.2 ;; *) break ;; esac; done; printf '%s\\n' "$out\""""
     )
-    client = ("sh", "-c", script, "sh", "iperf3", "-J", "-c", address, "-p", port, "-t", "3", "-P", "4")
+    client = (
+        "sh",
+        "-c",
+        script,
+        "sh",
+        "iperf3",
+        "-J",
+        "-c",
+        address,
+        "-p",
+        port,
+        "-t",
+        str(_MEASURE_SECONDS),
+        "-P",
+        "4",
+    )
 
     def serve() -> str:
         return reach.run(head.ranks[0].place, server).stdout

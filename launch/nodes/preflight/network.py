@@ -95,7 +95,8 @@ def speed(site: Site) -> Iterator[Found]:
 def devices(site: Site) -> Iterator[Found]:
     """The RDMA devices that are named exist and are active; NCCL takes TCP in their place without a word."""
     for rank, machine, node in _fabric(site):
-        if node.hca is None and not _wants_rdma(rank):
+        written = _written(rank)
+        if written is None and not _wants_rdma(rank):
             continue
         facts = machine.facts
         if not facts.rdma:
@@ -103,24 +104,24 @@ def devices(site: Site) -> Iterator[Found]:
             hint = "load the driver (`modprobe mlx5_ib`); `ls /sys/class/infiniband` there lists them"
             yield _bad(site, rank, "hca", message, hint, "hca")
             continue
-        if node.hca is None:
-            names = ",".join(it.name for it in _of(facts, node.interface))
+        if written is None:
+            names = ",".join(it.name for it in of_interface(facts, node.interface))
             message = "no `hca` is written, so NCCL chooses among all devices"
             hint = f"write `hca: {names}`" if names else "write the fabric's devices"
             yield Found("hca", rank.name, Verdict.WARN, message, hint, site.where(rank.name, "interface"))
             continue
-        yield from _named(site, rank, facts, node)
+        yield from _named(site, rank, facts, node, written)
 
 
-def _named(site: Site, rank: RankPlan, facts: NodeFacts, node: Node) -> Iterator[Found]:
-    chosen, missing = chosen_devices(str(node.hca), facts)
+def _named(site: Site, rank: RankPlan, facts: NodeFacts, node: Node, written: str) -> Iterator[Found]:
+    chosen, missing = chosen_devices(written, facts)
     for name in missing:
         there = ", ".join(it.name for it in facts.rdma)
         message = f"there is no RDMA device {name}, so NCCL would use what is left, or TCP"
         yield _bad(site, rank, "hca", message, f"there are {there}", "hca")
     if not chosen:
         if not missing:
-            yield _bad(site, rank, "hca", f"{node.hca} leaves no device", "name the fabric's devices", "hca")
+            yield _bad(site, rank, "hca", f"{written} leaves no device", "name the fabric's devices", "hca")
         return
     dead = [it for it in chosen if not any(port.state == "ACTIVE" for port in it.ports)]
     for device in dead:
@@ -131,8 +132,8 @@ def _named(site: Site, rank: RankPlan, facts: NodeFacts, node: Node) -> Iterator
     netdevs = {name for it in chosen for name in it.netdevs}
     holder = _holder(facts, node)
     if holder is not None and holder.name == node.interface and netdevs and node.interface not in netdevs:
-        message = f"{node.hca} are devices of {', '.join(sorted(netdevs))}, not of {node.interface}"
-        names = ",".join(it.name for it in _of(facts, node.interface)) or "its devices"
+        message = f"{written} are devices of {', '.join(sorted(netdevs))}, not of {node.interface}"
+        names = ",".join(it.name for it in of_interface(facts, node.interface)) or "its devices"
         yield Found("hca", rank.name, Verdict.WARN, message, f"write {names}", site.where(rank.name, "hca"))
     yield from _twins(site, rank, facts, chosen)
 
@@ -157,8 +158,9 @@ def _twins(site: Site, rank: RankPlan, facts: NodeFacts, chosen: list[Rdma]) -> 
 def gids(site: Site) -> Iterator[Found]:
     """The entry of the address table that NCCL is told to use is RoCE v2 with this node's address (per node)."""
     told = {}
-    for rank, machine, node in _fabric(site):
-        chosen = chosen_devices(node.hca, machine.facts)[0] if node.hca else []
+    for rank, machine, _ in _fabric(site):
+        written = _written(rank)
+        chosen = chosen_devices(written, machine.facts)[0] if written else []
         ethernet = [it for it in chosen if any(port.layer == "Ethernet" for port in it.ports)]
         wanted = rank.env.get("NCCL_IB_GID_INDEX")
         for device in ethernet:
@@ -190,8 +192,8 @@ def gids(site: Site) -> Iterator[Found]:
 
 def permissions(site: Site) -> Iterator[Found]:
     """RDMA needs /dev/infiniband and memory that stays where it is."""
-    for rank, machine, node in _fabric(site):
-        if node.hca is None and not _wants_rdma(rank):
+    for rank, machine, _ in _fabric(site):
+        if _written(rank) is None and not _wants_rdma(rank):
             continue
         if not any(name.startswith("uverbs") for name in machine.facts.rdma_devices):
             hint = "load the driver (`modprobe ib_uverbs mlx5_ib`) there"
@@ -262,11 +264,16 @@ def _holder(facts: NodeFacts, node: Node) -> Interface | None:
     return next((it for it in facts.interfaces if node.fabric in it.addresses), None)
 
 
-def _of(facts: NodeFacts, interface: str | None) -> list[Rdma]:
+def of_interface(facts: NodeFacts, interface: str | None) -> list[Rdma]:
     """The devices of an interface with their twins, by name."""
     own = [it for it in facts.rdma if interface in it.netdevs]
     every = {it.name: it for one in own for it in (one, *twins(one, facts))}
     return sorted(every.values(), key=lambda it: it.name.lower())
+
+
+def _written(rank: RankPlan) -> str | None:
+    """The devices that NCCL is told to use on a node: `hca` of the cluster file, or the variable itself."""
+    return rank.env.get("NCCL_IB_HCA")
 
 
 def _wants_rdma(rank: RankPlan) -> bool:

@@ -1,7 +1,6 @@
 """Looks at all nodes at the same time, and gives what every check says of them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from launch.nodes import reach
 from launch.nodes.facts import folder_of
@@ -47,6 +46,7 @@ def survey(
     old: Old | None = None,
     lacking: frozenset[str] = frozenset(),
     image_bytes: int | None = None,
+    image_env: dict[str, str] | None = None,
 ) -> Site:
     """Look at every node of a plan once. Errors: Unreachable when one does not answer."""
     fabric = {node.name: node.fabric for node in cluster.value.nodes if node.fabric is not None}
@@ -72,7 +72,7 @@ def survey(
     machines = tuple(
         Machine(ranks[0].name, facts, tuple(ranks)) for ranks, facts in zip(groups.values(), found, strict=True)
     )
-    return Site(plan, hardware, cluster, machines, owner, old, lacking, image_bytes)
+    return Site(plan, hardware, cluster, machines, owner, old, lacking, image_bytes, image_env)
 
 
 def checks(site: Site) -> list[Found]:
@@ -89,8 +89,3 @@ def everything(site: Site) -> list[Found]:
     if any(it.verdict is Verdict.FAIL for it in found):
         return found
     return found + ([] if site.serves else master_port(site))
-
-
-def sized(site: Site, lacking: frozenset[str], image_bytes: int | None) -> Site:
-    """The site with what the image needs of it."""
-    return replace(site, lacking=lacking, image_bytes=image_bytes)

@@ -1,7 +1,7 @@
 """What checks look at, and what they say."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 from urllib.parse import urlsplit
@@ -75,7 +75,7 @@ class Machine:
 @dataclass(frozen=True)
 class Site:
     """A plan with what is known of its nodes. `owner`: with what the marks of this cluster's groups begin; `lacking`:
-    nodes that need the image; `image_bytes`: its size, when that is known."""
+    nodes that need the image; `image_bytes` and `image_env`: its size and variables, when they are known here."""
 
     plan: GroupPlan
     hardware: Loaded[Hardware]
@@ -85,7 +85,7 @@ class Site:
     old: Old | None = None
     lacking: frozenset[str] = frozenset()
     image_bytes: int | None = None
-    notes: tuple[Found, ...] = field(default=())
+    image_env: dict[str, str] | None = None
 
     @property
     def serves(self) -> bool:

@@ -39,7 +39,8 @@ def two(folder: Path) -> Iterator[tuple[Space, Space, Path]]:
     keygen = program("ssh-keygen", "openssh-client")
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     tag = f"{random.getrandbits(24):06x}"
-    spaces = [Space(f"space-{n}", f"hm-{tag}-{n}", f"hm{tag}{n}", f"10.99.77.{n}") for n in (1, 2)]
+    # Hosts of names that were never used: an open connection to one would be to a namespace that is gone.
+    spaces = [Space(f"space-{n}-{tag}", f"hm-{tag}-{n}", f"hm{tag}{n}", f"10.99.77.{n}") for n in (1, 2)]
     _key(keygen, folder / "id")
     with ExitStack() as stack:
         for space in spaces:

@@ -1,5 +1,7 @@
 """What is said when nodes of a docker cluster cannot run a plan; engines and sshd are real, nothing is started."""
 
+import os
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -92,6 +94,32 @@ def test_a_node_that_cannot_take_part_is_named_and_nothing_is_changed(
     there = pair.node / "clusters" / "pair"
     assert not (there / "journal.jsonl").exists()
     assert not (there / "lock").exists()
+
+
+def test_preflight_says_of_real_nodes_what_holds_and_what_is_missing_and_changes_nothing(
+    pair: World, nodes: Group
+) -> None:
+    result = pair.run("preflight", "pair", "--json")
+    assert result.exit == Exit.NOT_DONE, result.err
+    failed = [it for it in result.document["checks"] if it["verdict"] == "FAIL"]
+    assert [it["check"] for it in failed] == ["image"]
+    assert "there is no image localhost/hallmark:a-" in failed[0]["message"], failed
+    passed = {(it["check"], it["node"]) for it in result.document["checks"] if it["verdict"] == "PASS"}
+    assert {(check, name) for check in ("engine", "model", "clock", "shm") for name in ("left", "right")} <= passed
+    assert ("ports", "left") in passed and ("master-port", "right") in passed
+    assert not pair.node.exists()
+
+
+def test_a_port_of_the_head_that_a_stranger_has_is_told_with_its_process(pair: World, nodes: Group) -> None:
+    """D5: told over SSH with who it is, and no container is made."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", pair.api))
+        server.listen()
+        result = pair.run("launch", "pair", "--image", IMAGE)
+    assert result.exit == Exit.NOT_DONE
+    assert f"node left: port {pair.api} is taken by process {os.getpid()} (" in result.err, result.err
+    for engine in nodes.engines:
+        assert engine.docker("ps", "--all", "--quiet").stdout == ""
 
 
 def test_without_its_head_a_cluster_has_no_history_and_nothing_is_done(pair: World, nodes: Group) -> None:

@@ -67,6 +67,7 @@ def site(case: dict[str, Any]) -> Site:
         Old(old["mark"], frozenset(old.get("ports", ())), old.get("alive", True)) if old else None,
         frozenset(case.get("lacking", ())),
         case.get("image-bytes"),
+        case.get("image-env"),
     )
 
 
@@ -80,7 +81,12 @@ def shown(found: list[Found]) -> list[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_what_is_wrong_is_found_with_its_remedy(path: Path) -> None:
-    case = yaml.safe_load(path.read_text())
+    text = path.read_text()
+    if "NAME-OF-RANK-0" in text:
+        box = site({}).machines[0].ranks[0].container
+        assert box is not None
+        text = text.replace("NAME-OF-RANK-0", box.name)
+    case = yaml.safe_load(text)
     assert case["about"]
     assert shown(checks(site(case))) == case["expect"]
 
