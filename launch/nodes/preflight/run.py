@@ -1,6 +1,6 @@
 """Looks at all nodes at the same time, and gives what every check says of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from launch.nodes import reach
@@ -45,8 +45,7 @@ def survey(
     cluster: Loaded[Cluster],
     owner: str = "",
     old: Old | None = None,
-    lacking: frozenset[str] = frozenset(),
-    image_bytes: int | None = None,
+    lacking: Mapping[str, int | None] | None = None,
 ) -> Site:
     """Look at every node of a plan once. Errors: Unreachable when one does not answer."""
     fabric = {node.name: node.fabric for node in cluster.value.nodes if node.fabric is not None}
@@ -72,7 +71,7 @@ def survey(
     machines = tuple(
         Machine(ranks[0].name, facts, tuple(ranks)) for ranks, facts in zip(groups.values(), found, strict=True)
     )
-    return Site(plan, hardware, cluster, machines, owner, old, lacking, image_bytes)
+    return Site(plan, hardware, cluster, machines, owner, old, lacking or {})
 
 
 def checks(site: Site) -> list[Found]:
@@ -91,6 +90,6 @@ def everything(site: Site) -> list[Found]:
     return found + ([] if site.serves else master_port(site))
 
 
-def sized(site: Site, lacking: frozenset[str], image_bytes: int | None) -> Site:
+def sized(site: Site, lacking: Mapping[str, int | None]) -> Site:
     """The site with what the image needs of it."""
-    return replace(site, lacking=lacking, image_bytes=image_bytes)
+    return replace(site, lacking=lacking)

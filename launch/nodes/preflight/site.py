@@ -1,6 +1,6 @@
 """What checks look at, and what they say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -75,7 +75,7 @@ class Machine:
 @dataclass(frozen=True)
 class Site:
     """A plan with what is known of its nodes. `owner`: with what the marks of this cluster's groups begin; `lacking`:
-    nodes that need the image; `image_bytes`: its size, when that is known."""
+    nodes that need the image, with the bytes of it that are missing there (None: nobody knows)."""
 
     plan: GroupPlan
     hardware: Loaded[Hardware]
@@ -83,8 +83,7 @@ class Site:
     machines: tuple[Machine, ...]
     owner: str = ""
     old: Old | None = None
-    lacking: frozenset[str] = frozenset()
-    image_bytes: int | None = None
+    lacking: Mapping[str, int | None] = field(default_factory=dict)
     notes: tuple[Found, ...] = field(default=())
 
     @property
