@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from launch.cli.context import Context
+from launch.cli.progress import bars
 from launch.ledger.work import work
 from recipe.errors import Exit, HallmarkError, Refused
 
@@ -32,12 +33,12 @@ def launch(
     """
     from launch.ledger import launch as ledger
 
-    opened = work(context.home, cluster, context.say)
     if dry_run:
-        plan = ledger.rehearse(opened, profile, why, image)
+        plan = ledger.rehearse(work(context.home, cluster, context.say), profile, why, image)
         context.emit(plan.to_json(), lambda: f"would launch {plan.profile}, patch set {plan.subject.key}")
         return
-    with _interruptible():
+    with _interruptible(), bars(context.say, "layers") as shown:
+        opened = work(context.home, cluster, context.say, shown)
         outcome = ledger.launch(opened, profile, why, image)
     context.emit(outcome.to_json(), lambda: _launched(outcome))
 
@@ -55,15 +56,15 @@ def rollback(context: Context, cluster: str, to: str | None, why: str | None, dr
     """
     from launch.ledger import launch as ledger
 
-    opened = work(context.home, cluster, context.say)
     if dry_run:
-        wanted = ledger.rehearse_rollback(opened, to, why)
+        wanted = ledger.rehearse_rollback(work(context.home, cluster, context.say), to, why)
         context.emit(
             {**wanted.plan.to_json(), "restores": wanted.restores},
             lambda: f"would bring back revision {wanted.restores}: {wanted.plan.profile}, {wanted.plan.subject.key}",
         )
         return
-    with _interruptible():
+    with _interruptible(), bars(context.say, "layers") as shown:
+        opened = work(context.home, cluster, context.say, shown)
         outcome = ledger.rollback(opened, to, why)
     context.emit(outcome.to_json(), lambda: _launched(outcome))
 

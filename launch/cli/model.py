@@ -3,6 +3,7 @@
 import click
 
 from launch.cli.context import Context
+from launch.cli.progress import bars
 from recipe.errors import Exit
 
 
@@ -18,7 +19,6 @@ def model() -> None:
 @click.pass_obj
 def fetch(context: Context, cluster: str, profile: str | None, dry_run: bool) -> None:
     """Fetch the pinned revision of the model onto the head of CLUSTER. Run again, it goes on where it stopped."""
-    from launch.cli.progress import bars
     from launch.ledger import model as ledger
 
     opened = ledger.models(context.home, cluster, profile, context.say)
@@ -34,7 +34,6 @@ def fetch(context: Context, cluster: str, profile: str | None, dry_run: bool) ->
 @click.pass_obj
 def sync(context: Context, cluster: str, profile: str | None) -> None:
     """Bring the head's model files to the other nodes of CLUSTER. Run again, it goes on where it stopped."""
-    from launch.cli.progress import bars
     from launch.ledger import model as ledger
 
     opened = ledger.models(context.home, cluster, profile, context.say)

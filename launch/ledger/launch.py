@@ -195,7 +195,7 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
             who=whoami(),
             why=wanted.why,
         )
-        wanted.staging.stage(work.say)
+        wanted.staging.stage(work.say, work.bars)
 
     def trial() -> list[str]:
         if wrong := _another(work, new):

@@ -10,6 +10,7 @@ from typing import Any
 from launch.engines.secrets import resolve
 from launch.nodes import model as files
 from launch.nodes import reach
+from launch.nodes.staging import Bars
 from launch.plan.group import model_source
 from launch.plan.model import Seen, duration, notes, problems
 from launch.plan.place import Place
@@ -25,8 +26,6 @@ _LINES = {"100 Mbit/s": 12.5e6, "1 Gbit/s": 125e6}
 # File systems keep some of their blocks to themselves.
 _SPARE = 1.02
 Say = Callable[[str], None]
-# name of a node → who is told how many bytes of how many are there
-Bars = Callable[[str], Callable[[int, int], None]]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from launch.group.transition import Generation
 from launch.ledger.history import Revision
 from launch.ledger.work import Work
-from launch.nodes import environment, image
+from launch.nodes import environment, image, reach
 from launch.nodes.environment import Environment
 from launch.nodes.image import StagedImage
 from launch.nodes.preflight.run import survey
@@ -130,12 +130,14 @@ def surveyed(
     if old is not None:
         alive = any(rank.alive for rank in work.ranks(old))
         running = Old(old.mark, frozenset(plan_ports(old.plan).values()), alive)
-    lacking, size, variables = frozenset[str](), None, None
+    lacking: dict[str, int | None] = {}
+    variables = None
     if isinstance(staging, StagedImage):
-        lacking = frozenset(place.name for place in staging.lacking())
-        if lacking:
-            # What those nodes will get is looked at here.
-            size, variables = staging.size(), staging.variables()
+        places = staging.lacking()
+        # What those nodes will get is looked at here.
+        size, variables = (staging.size(), staging.variables()) if places else (None, None)
+        missing = reach.each(lambda place: staging.coming(place, size) if size else None, places)
+        lacking = {place.name: count for place, count in zip(places, missing, strict=True)}
     # Who never launched has no mark, and looking makes none.
     owner = work.store.owner() if (work.store.folder / "id").exists() else ""
-    return survey(plan, hardware, work.cluster, owner, running, lacking, size, variables)
+    return survey(plan, hardware, work.cluster, owner, running, lacking, variables)

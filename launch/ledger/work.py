@@ -17,6 +17,7 @@ from launch.ledger.history import History, history
 from launch.ledger.store import Store
 from launch.nodes import reach
 from launch.nodes.ports import listener
+from launch.nodes.staging import Bars, silent
 from launch.plan.group import GroupPlan
 from recipe.config.known_errors import load_known_errors
 from recipe.config.load import Loaded, load_cluster
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Work:
-    """A cluster with its records and its engine."""
+    """A cluster with its records and its engine; `bars` show how far images are on their way to the nodes."""
 
     home: Path
     cluster: Loaded[Cluster]
     say: Callable[[str], None]
+    bars: Bars = silent
     store: Store = field(init=False)
     engine: Engine = field(init=False)
     clock: Clock = field(init=False)
@@ -113,9 +115,9 @@ class Work:
         return None if answer.ok else answer.reason
 
 
-def work(home: Path, name: str, say: Callable[[str], None]) -> Work:
+def work(home: Path, name: str, say: Callable[[str], None], bars: Bars = silent) -> Work:
     """Open a cluster by name or path. Errors: ConfigError; Refused for an engine that cannot be run yet."""
-    return Work(home, load_cluster(home, name), say)
+    return Work(home, load_cluster(home, name), say, bars)
 
 
 def refusal(head: str, reasons: Iterable[str]) -> Refused:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from launch.nodes.staging import Bars, silent
 from recipe.applier import commit
 from recipe.applier.patchset import PatchSet
 from recipe.applier.plan import plan
@@ -32,7 +33,7 @@ class Environment:
     patchset: PatchSet
     venv: Path
 
-    def stage(self, say: Callable[[str], None]) -> None:
+    def stage(self, say: Callable[[str], None], bars: Bars = silent) -> None:
         build(self)
         if wrong := differences(self):
             error = Refused(f"{self.folder} is not as it was built — remove that folder, it is made again")

@@ -7,17 +7,19 @@ Nodes pull from the cluster's registry, else from one that is served here for th
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launch.nodes import reach, registry
+from launch.nodes import layers, reach, registry
+from launch.nodes.staging import Bars, silent
+from launch.plan import layers as plan
 from launch.plan.place import Place
 from recipe.errors import HallmarkError, Mismatch, Refused
 from recipe.image import build, engine, inspect
 from recipe.image.client import Client
 from recipe.image.inspect import Image
-from recipe.image.reference import Reference, remote
+from recipe.image.reference import Reference, loopback, remote
 
 if TYPE_CHECKING:
     from recipe.image.registry import Repository
@@ -27,6 +29,7 @@ _CLIENT = Client("docker", buildx=False)
 _REPOSITORY = "hallmark"
 # Whoever tidies up on a node with `docker image prune` takes what has no tag.
 KEPT = "hallmark-kept"
+_BASE = "org.opencontainers.image.base"
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,18 @@ class StagedImage:
     def id(self) -> str:
         return f"sha256:{self.digest}"
 
-    def stage(self, say: Callable[[str], None]) -> None:
+    def stage(self, say: Callable[[str], None], bars: Bars = silent) -> None:
         lacking = self.lacking()
         if not lacking:
             return
         if (source := self.registry) is not None:
-            sent = self.publish(say)
-            reach.each(lambda place: self._pull(place, source, sent, say), lacking)
+            published = self.publish(say)
+            reach.each(
+                lambda place: self._bring(place, lambda: self._pull(place, source, published, say, bars), say), lacking
+            )
             return
-        if _here(self.id) is None:
+        here = _here(self.id)
+        if here is None:
             names = ", ".join(place.name for place in lacking)
             raise Refused(f"{self.reference} ({self.id}) is neither here nor on {names}", hint="build it again")
         with registry.serving() as port:
@@ -67,7 +73,8 @@ class StagedImage:
             try:
                 manifest = build.push(_CLIENT, tags[0], say)
                 tags.append(own.at(manifest))
-                reach.each(lambda place: self._pull(place, own, manifest, say), lacking)
+                sent = Sent(own, manifest, here)
+                reach.each(lambda place: self._bring(place, lambda: self._send(place, sent, say, bars), say), lacking)
             finally:
                 # They are worth nothing without that registry.
                 for name in tags:
@@ -163,21 +170,74 @@ class StagedImage:
             return dict(line.split("=", 1) for line in json.loads(told) or () if "=" in line)
         return None
 
+    def coming(self, place: Place, size: int) -> int:
+        """Bytes of the image, which has `size`, that the node lacks. Errors: Unreachable."""
+        here = _here(self.id)
+        return plan.coming(size, here.layers, layers.held(place)) if here else size
+
     def _there(self, place: Place) -> bool:
         done = reach.run(place, place.docker("image", "inspect", "--format", "{{.Id}}", self.id))
         if done.returncode and "no such image" not in done.stderr.lower():
             raise reach.refused(place, done, "docker image inspect failed")
         return done.stdout.strip() == self.id
 
-    def _pull(self, place: Place, source: Reference, manifest: str, say: Callable[[str], None]) -> None:
+    def _bring(self, place: Place, once: Callable[[], None], say: Callable[[str], None]) -> None:
+        """Do it, and once more when it breaks: the way to the registry goes through the connection that was lost."""
+        try:
+            once()
+        except Mismatch:
+            raise
+        except HallmarkError as error:
+            if engine.DISK_FULL in str(error).lower() or "disk is full" in str(error):
+                raise
+            say(f"  {place.name}: once more, because {error}")
+            once()
+
+    def _pull(self, place: Place, source: Reference, manifest: str, say: Callable[[str], None], bars: Bars) -> None:
         say(f"  {place.name} gets {self.reference}")
         with _seen(source, place) as seen:
-            name = seen.at(manifest)
-            reach.docker(place, "pull", "--quiet", name, seconds=None)
-            found = reach.docker(place, "image", "inspect", "--format", "{{.Id}}", name).strip()
+            layers.pull(place, seen.at(manifest), bars(place.name))
+            found = reach.docker(place, "image", "inspect", "--format", "{{.Id}}", seen.at(manifest)).strip()
         if found != self.id:
             raise Mismatch(f"node {place.name} got {found}, and {self.id} was sent")
         reach.docker(place, "tag", self.id, f"{KEPT}:{self.digest[:12]}")
+
+    def _send(self, place: Place, sent: "Sent", say: Callable[[str], None], bars: Bars) -> None:
+        """Only the layers that the node lacks, once it has pulled a public base itself; else all through a pull."""
+        wanted, base = sent.image.layers, _public_base(sent.image)
+        there = plan.there(wanted, layers.held(place))
+        if base is not None and there < len(wanted) - 1:
+            say(f"  {place.name} pulls {base}")
+            try:
+                layers.pull(place, base, bars(place.name))
+                there = plan.there(wanted, layers.held(place))
+            except HallmarkError as error:
+                say(f"  {place.name} cannot pull it, so it comes from here: {error}")
+        if there and self._load(place, sent, there, say, bars):
+            return
+        self._pull(place, sent.source, sent.manifest, say, bars)
+
+    def _load(self, place: Place, sent: "Sent", there: int, say: Callable[[str], None], bars: Bars) -> bool:
+        """Whether the node has the image from its own layers and those that it lacked."""
+        total = len(sent.image.layers)
+        say(f"  {place.name} has {there} of {total} layers and gets the others of {self.reference}")
+        hear = bars(place.name)
+        hear(there, total)
+        with ExitStack() as stack:
+            name = f"{KEPT}:{self.digest[:12]}"
+            archive = layers.archive(sent.source, sent.manifest, there, name, stack)
+            try:
+                layers.load(place, archive)
+            except Refused as error:
+                # An engine that keeps images otherwise than by layers takes whole ones only.
+                if "disk is full" in str(error):
+                    raise
+                say(f"  {place.name} takes no single layers: {error}")
+                return False
+        if not self._there(place):
+            return False
+        hear(total, total)
+        return True
 
     def _push(self, place: Place) -> None:
         assert self.registry is not None
@@ -189,6 +249,25 @@ class StagedImage:
             finally:
                 with suppress(HallmarkError):
                     reach.docker(place, "image", "rm", "--no-prune", name)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An image in the registry that is served for a staging: what it is there, and what the engine here says of it."""
+
+    source: Reference
+    manifest: str
+    image: Image
+
+
+def _public_base(image: Image) -> str | None:
+    """The base by digest, when it came from a registry that every node reaches."""
+    name, digest = (image.labels.get(f"{_BASE}.{part}") for part in ("name", "digest"))
+    if not name or not digest:
+        return None
+    repository = inspect.repository_of(name)
+    host = repository.partition("/")[0]
+    return None if host.partition(":")[0] == "localhost" or loopback(host) else f"{repository}@{digest}"
 
 
 @contextmanager

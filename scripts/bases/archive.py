@@ -33,11 +33,12 @@ class Layer:
 
 @dataclass(frozen=True)
 class Base:
-    """An image made of layers, base first. `architecture`: as docker names it."""
+    """An image made of layers, base first. `architecture`: as docker names it; `labels`: name and value of each."""
 
     reference: str
     architecture: str
     layers: tuple[Layer, ...]
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def configuration(self) -> bytes:
@@ -48,6 +49,7 @@ class Base:
             "config": {
                 "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
                 "Cmd": ["/bin/sh"],
+                **({"Labels": dict(self.labels)} if self.labels else {}),
             },
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer.sha256}" for layer in self.layers]},
             "history": [{"created": _CREATED, "comment": layer.path.stem} for layer in self.layers],

@@ -40,8 +40,10 @@ class Engine:
         shutil.rmtree(self.folder)
 
 
-def start(number: int, folder: Path) -> Engine:
+def start(number: int, folder: Path, driver: str | None = None) -> Engine:
     """Start engine `number` (1, 2, …) with everything below `folder`, whose path must be short for its sockets.
+
+    `driver`: how it stores layers, when not in the way that it chooses itself.
 
     Errors: Refused with the last lines of its log.
     """
@@ -61,6 +63,7 @@ def start(number: int, folder: Path) -> Engine:
         # Where the system's containerd runs, the engines must not see each other's containers in it.
         f"--containerd-namespace=hallmark-{number}",
         f"--containerd-plugins-namespace=hallmark-{number}-plugins",
+        *([f"--storage-driver={driver}"] if driver else []),
     ]
     daemon = Background(argv, folder / "dockerd.log")
     answers = [client, "--host", host, "version"]

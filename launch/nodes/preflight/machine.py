@@ -151,15 +151,16 @@ def disk(site: Site) -> Iterator[Found]:
         free = {it.folder: it.free for it in machine.facts.disks}
         root = machine.facts.engine.root if machine.facts.engine else None
         short = False
-        if site.image_bytes and any(rank.name in site.lacking for rank in machine.ranks) and root in free:
-            needed = site.image_bytes * _ROOM
+        missing = [site.lacking.get(rank.name) or 0 for rank in machine.ranks]
+        if max(missing) and root in free:
+            needed = max(missing) * _ROOM
             if free[root] < needed:
                 short = True
                 yield Found(
                     "disk",
                     machine.name,
                     Verdict.FAIL,
-                    f"{root} has {gib(free[root])} free, the image needs {gib(needed)}",
+                    f"{root} has {gib(free[root])} free, what it lacks of the image needs {gib(needed)}",
                     "`docker system df` there shows what fills it",
                 )
         for folder, there in free.items():

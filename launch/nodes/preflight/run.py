@@ -1,6 +1,6 @@
 """Looks at all nodes at the same time, and gives what every check says of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from launch.nodes import reach
 from launch.nodes.facts import folder_of
@@ -44,8 +44,7 @@ def survey(
     cluster: Loaded[Cluster],
     owner: str = "",
     old: Old | None = None,
-    lacking: frozenset[str] = frozenset(),
-    image_bytes: int | None = None,
+    lacking: Mapping[str, int | None] | None = None,
     image_env: dict[str, str] | None = None,
 ) -> Site:
     """Look at every node of a plan once. Errors: Unreachable when one does not answer."""
@@ -72,7 +71,7 @@ def survey(
     machines = tuple(
         Machine(ranks[0].name, facts, tuple(ranks)) for ranks, facts in zip(groups.values(), found, strict=True)
     )
-    return Site(plan, hardware, cluster, machines, owner, old, lacking, image_bytes, image_env)
+    return Site(plan, hardware, cluster, machines, owner, old, lacking or {}, image_env)
 
 
 def checks(site: Site) -> list[Found]:

@@ -1,7 +1,7 @@
 """What checks look at, and what they say."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 from urllib.parse import urlsplit
@@ -75,7 +75,8 @@ class Machine:
 @dataclass(frozen=True)
 class Site:
     """A plan with what is known of its nodes. `owner`: with what the marks of this cluster's groups begin; `lacking`:
-    nodes that need the image; `image_bytes` and `image_env`: its size and variables, when they are known here."""
+    nodes that need the image, with the bytes of it that are missing there (None: nobody knows); `image_env`: the
+    image's variables, when they are known here."""
 
     plan: GroupPlan
     hardware: Loaded[Hardware]
@@ -83,8 +84,7 @@ class Site:
     machines: tuple[Machine, ...]
     owner: str = ""
     old: Old | None = None
-    lacking: frozenset[str] = frozenset()
-    image_bytes: int | None = None
+    lacking: Mapping[str, int | None] = field(default_factory=dict)
     image_env: dict[str, str] | None = None
 
     @property

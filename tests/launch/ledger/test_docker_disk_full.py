@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from launch.nodes.image import StagedImage
+from launch.nodes.staging import Bars
 from scripts.bases import archive
 from scripts.engines import engine, ssh
 from scripts.engines.group import Group
@@ -74,9 +75,9 @@ def test_a_full_disk_stops_nothing_whenever_it_gets_full(small: Pair, monkeypatc
     before = small.running()
     real = StagedImage.stage
 
-    def stage(self: StagedImage, say: Callable[[str], None]) -> None:
+    def stage(self: StagedImage, say: Callable[[str], None], bars: Bars) -> None:
         fill(small, leave=_FAT_MIB // 2)
-        real(self, say)
+        real(self, say, bars)
 
     with monkeypatch.context() as patched:
         patched.setattr(StagedImage, "stage", stage)
@@ -87,7 +88,9 @@ def test_a_full_disk_stops_nothing_whenever_it_gets_full(small: Pair, monkeypatc
     assert (small.running(), small.serves(PLAIN)) == (before, True)
 
     result = small.world.run("launch", "pair", "--image", FAT)
-    assert (result.exit, "data has 0.0 GiB free, the image needs 0." in result.err) == (2, True), result.err
+    assert (result.exit, "data has 0.0 GiB free, what it lacks of the image needs 0." in result.err) == (2, True), (
+        result.err
+    )
     assert (small.running(), small.serves(PLAIN)) == (before, True)
     (small.nodes.engines[1].folder / "data" / "filler").unlink()
     small.world.done("launch", "pair", "--image", FAT)

@@ -1,11 +1,11 @@
 """What is made of a staging that did not bring what was sent; the nodes' answers are typed here."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from launch.nodes import image, reach
+from launch.nodes import image, layers, reach
 from launch.nodes.image import KEPT, staged
 from launch.plan.place import Place
 from recipe.errors import Mismatch, Refused
@@ -24,13 +24,17 @@ class Nodes:
         self.got = f"sha256:{SENT}"
         self.broken = False
         monkeypatch.setattr(reach, "docker", self.docker)
+        monkeypatch.setattr(layers, "pull", self.pull)
         monkeypatch.setattr(image, "_seen", self.seen)
 
     def docker(self, place: Place, *words: str, seconds: float | None = 120) -> str:
         self.asked.append((place.name, *words))
-        if words[0] == "pull" and self.broken:
-            raise Refused("docker pull failed: unexpected EOF", where=f"node {place.name}")
         return f"{self.got}\n"
+
+    def pull(self, place: Place, reference: str, hear: Callable[[int, int], None]) -> None:
+        self.asked.append((place.name, "pull", reference))
+        if self.broken:
+            raise Refused("docker pull failed: unexpected EOF", where=f"node {place.name}")
 
     @staticmethod
     @contextmanager
@@ -44,12 +48,14 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Nodes:
 
 
 def pull() -> None:
-    staged("vllm:1", SENT, [LEFT, RIGHT])._pull(RIGHT, SOURCE, MANIFEST, lambda line: None)
+    staged("vllm:1", SENT, [LEFT, RIGHT])._pull(
+        RIGHT, SOURCE, MANIFEST, lambda line: None, lambda name: lambda done, of: None
+    )
 
 
 def test_b7_what_arrived_gets_a_name_that_keeps_it(nodes: Nodes) -> None:
     pull()
-    assert nodes.asked[0] == ("right", "pull", "--quiet", f"127.0.0.1:5/hallmark@{MANIFEST}")
+    assert nodes.asked[0] == ("right", "pull", f"127.0.0.1:5/hallmark@{MANIFEST}")
     assert nodes.asked[-1] == ("right", "tag", f"sha256:{SENT}", f"{KEPT}:{SENT[:12]}")
 
 

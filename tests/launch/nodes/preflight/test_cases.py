@@ -65,8 +65,7 @@ def site(case: dict[str, Any]) -> Site:
         tuple(machines),
         "two-1234",
         Old(old["mark"], frozenset(old.get("ports", ())), old.get("alive", True)) if old else None,
-        frozenset(case.get("lacking", ())),
-        case.get("image-bytes"),
+        case.get("lacking", {}),
         case.get("image-env"),
     )
 

@@ -1,7 +1,8 @@
-"""Lets the Python files of a CUDA release be imported without its compiled parts, then answers a request of sizes.
+"""Lets the Python files of a CUDA release be imported without its compiled parts, then answers requests of sizes.
 
-`python uncompiled.py CHECKOUT TREE REQUEST`, run by the interpreter that has vLLM's dependencies for the CPU. Stand-ins
-here: the extension modules, which register kernels; what asks whether a kernel exists (it does); Triton's decorators.
+`python uncompiled.py CHECKOUT TREE REQUEST…`, run by the interpreter that has vLLM's dependencies for the CPU.
+Stand-ins here: the extension modules, which register kernels; what asks whether a kernel exists (it does); the
+decorators of Triton.
 Sizes, specs, groups and pools are the release's own code.
 """
 
@@ -9,6 +10,7 @@ import base64
 import importlib.abc
 import importlib.machinery
 import json
+import os
 import re
 import sys
 import types
@@ -72,21 +74,28 @@ def _config(self: Any, kwargs: Any = None, num_warps: int = 4, num_stages: int =
 
 
 def main() -> None:
-    checkout, tree, request = sys.argv[1:]
+    checkout, tree, *requests = sys.argv[1:]
+    out = os.fdopen(os.dup(1), "w")
+    # vLLM logs to standard output.
+    os.dup2(2, 1)
     sys.path[0:1] = [tree]
     sys.path.append(checkout)
     sys.meta_path.append(Extensions())
     kernels()
     from recipe.image.inside import device, sizes
 
-    become = device.stand_in
+    become, known = device.stand_in, set[Any]()
 
     def with_libraries(*words: Any) -> None:
-        become(*words)
-        libraries()
+        # All requests are about one device.
+        if not known:
+            become(*words)
+            libraries()
+        known.add(words[0])
 
     with mock.patch.object(device, "stand_in", with_libraries):
-        print(json.dumps(sizes.answer(json.loads(base64.b64decode(request)))))
+        for request in requests:
+            print(json.dumps(sizes.answer(json.loads(base64.b64decode(request)))), file=out, flush=True)
 
 
 if __name__ == "__main__":

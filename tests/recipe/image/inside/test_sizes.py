@@ -1,0 +1,219 @@
+"""What a rank would hold, as vLLM's own code says: against real vLLM on the CPU, and for DeepSeek-V4 without a GPU."""
+
+import base64
+import json
+import os
+import platform
+import re
+import struct
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recipe.config.paths import CHECKOUT
+from recipe.image import pyz
+from scripts.checkpoints import deepseek
+from scripts.checkpoints.kinds import KINDS
+from scripts.checkpoints.sizes import REAL
+from scripts.demo import install
+from tests.proofs import trees
+from tests.standin.world import free_ports
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.wheel,
+    pytest.mark.skipif(
+        (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="vLLM's CPU build is for Linux on x86-64"
+    ),
+]
+
+_HERE = Path(__file__).parent
+_GIB = 2**30
+# DeepSeek-V4-Flash's layers, experts and vocabulary; the ratios of its layers alternate.
+FULL = replace(
+    REAL,
+    ratios=(0, 0, *(4 if layer % 2 else 128 for layer in range(1, 42))),
+    experts=256,
+    vocabulary=129280,
+    targets=(40, 41, 42),
+)
+_WIDTHS = {"BF16": 2, "F32": 4, "I64": 8, "F8_E4M3": 1, "F8_E8M0": 1, "I8": 1, "U8": 1}
+DSPARK = '{"method":"dspark","num_speculative_tokens":5}'
+CI = ("0.33.0",)
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_PLUGINS": "", "TORCHDYNAMO_DISABLE": "1"}
+    return {**kept, **quiet, **more}
+
+
+def run(words: list[str], **more: str) -> "subprocess.CompletedProcess[str]":
+    python = str(install.environment() / "bin" / "python")
+    done = subprocess.run([python, *words], env=environment(**more), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-1000:]
+    return done
+
+
+def encoded(argv: list[str], **parts: Any) -> str:
+    asked = {"argv": argv, "device": "cpu", "capability": None, "gpus": 1, "memory": None, "available": None}
+    return base64.b64encode(json.dumps({**asked, "beside": None, **parts}).encode()).decode()
+
+
+def answer(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny-cycle"
+    install.model(install.environment(), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sizes") / pyz.SIZES
+    path.write_bytes(pyz.pack_sizes())
+    return path
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_tiny_model_is_what_real_ranks_hold_and_log(tiny: Path, archive: Path, ranks: int) -> None:
+    argv = [str(tiny), "--dtype", "float32", "--enforce-eager", "--max-model-len", "1024"]
+    argv += ["--tensor-parallel-size", str(ranks), "--distributed-executor-backend", "mp"]
+    space = {"VLLM_CPU_KVCACHE_SPACE": "1"}
+    told = answer(run([str(archive), encoded(argv)], **space).stdout)
+    real = run(
+        [str(_HERE / "witness.py"), str(tiny), str(ranks), str(free_ports(1)[0])],
+        **space,
+        VLLM_ALLOW_INSECURE_SERIALIZATION="1",
+        VLLM_HOST_IP="127.0.0.1",
+    )
+    assert [rank["weights_bytes"] for rank in told["ranks"]] == json.loads(real.stdout.splitlines()[-1])
+    assert told["source"] == "setting"
+    [pool] = told["pools"]
+    assert (pool["available"], pool["problem"]) == (_GIB, None)
+    if ranks == 1:
+        # Of two ranks a whole group is asked, in the demo's tests.
+        [logged] = re.findall(r"KV cache size: ([0-9,]+) tokens", real.stderr)
+        assert pool["tokens"] == int(logged.replace(",", ""))
+        assert told["checkpoint_bytes"] == told["ranks"][0]["weights_bytes"] - BUFFERS
+
+
+# The table of rotary embeddings, which no checkpoint has: 4,096 positions of 32 float32.
+BUFFERS = 4096 * 32 * 4
+
+
+def checkpoint(folder: Path, kind: str) -> Path:
+    """DeepSeek-V4-Flash's own dimensions: a configuration, and a file whose header is true and whose bytes are a
+    hole."""
+    folder.mkdir(parents=True)
+    header, end = {}, 0
+    for tensor in deepseek.tensors(KINDS[kind], FULL):
+        for name, (shape, element) in tensor.stored().items():
+            size = prod(shape) * _WIDTHS[element]
+            header[name] = {"dtype": element, "shape": shape, "data_offsets": [end, end + size]}
+            end += size
+    text = json.dumps(header).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + end)
+    config = deepseek.config(KINDS[kind], FULL)
+    config["max_position_embeddings"] = 16 * 65536
+    config["rope_scaling"]["original_max_position_embeddings"] = 65536
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def flash(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checkpoint(tmp_path_factory.mktemp("deepseek") / "flash", "native")
+
+
+@dataclass(frozen=True)
+class Flash:
+    """What a release's Python files say of DeepSeek-V4-Flash with its draft: on two GPUs with either cache type, on
+    one, and with too little for a request of full length."""
+
+    fp8: dict[str, Any]
+    nvfp4: dict[str, Any]
+    one: dict[str, Any]
+    short: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def told(flash: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Flash]:
+    @cache
+    def ask(release: str) -> Flash:
+        def asked(ranks: int, dtype: str, *more: str, available: int = 10 * _GIB) -> str:
+            argv = [str(flash), "--kv-cache-dtype", dtype, "--block-size", "256", "--trust-remote-code"]
+            argv += ["--tensor-parallel-size", str(ranks), "--distributed-executor-backend", "mp"]
+            # Graphs are captured by kernels of packages that are not here.
+            argv += ["--enforce-eager", "--speculative-config", DSPARK, "--max-num-seqs", "4", *more]
+            capability = [9, 0] if release < "0.29" else [12, 1]
+            return encoded(argv, device="cuda", capability=capability, gpus=ranks, available=available)
+
+        tree = trees.patched(release, tmp_path_factory.mktemp("patched") / "tree")
+        requests = [
+            asked(2, "fp8", "--max-model-len", "131072"),
+            asked(2, "nvfp4_ds_mla", "--max-model-len", "131072"),
+            asked(1, "fp8", "--max-model-len", "131072"),
+            asked(1, "fp8", "--max-model-len", "1048576", available=_GIB),
+        ]
+        lines = run([str(_HERE / "uncompiled.py"), str(CHECKOUT), str(tree), *requests]).stdout.splitlines()
+        return Flash(*map(json.loads, lines[-4:]))
+
+    return ask
+
+
+def kinds(told: dict[str, Any]) -> list[tuple[Any, ...]]:
+    names = ("draft", "layers", "window", "tokens_per_slot", "block_size", "page_bytes")
+    return sorted(
+        (one["layer"].replace("FlashMLA", "").replace("FlashInferSM120", ""), *(one[name] for name in names))
+        for one in told["ranks"][0]["caches"]
+    )
+
+
+# A token's slot has 584 bytes in a main or windowed cache, 132 in the indexer's; pages are padded.
+CACHES = [
+    ("CompressorStateCache", False, 20, 128, 1, 8, 32832),
+    ("CompressorStateCache", False, 21, 8, 1, 4, 8640),
+    ("CompressorStateCache", False, 21, 8, 1, 4, 32832),
+    ("DeepseekV4Attention", False, 20, None, 128, 256, 1728),
+    ("DeepseekV4Attention", False, 21, None, 4, 256, 37440),
+    ("DeepseekV4IndexerCache", False, 21, None, 4, 256, 8640),
+    ("DeepseekV4SWACache", False, 43, 128, 1, 64, 37440),
+    ("DeepseekV4SWACache", True, 3, 128, 1, 64, 37440),
+]
+
+
+@pytest.mark.parametrize("release", ["0.25.1", "0.26.0", "0.28.0", "0.29.0", "0.31.0", "0.32.0", "0.33.0"])
+def test_deepseek_v4_is_counted_without_a_gpu(
+    told: Callable[[str], Flash], release: str, request: pytest.FixtureRequest
+) -> None:
+    """Window, compressed, indexer and draft caches; nvfp4_ds_mla has fp8_ds_mla's slots; weights as the files."""
+    if release not in CI and not request.config.getoption("--every-release"):
+        pytest.skip("not among the releases of CI; --every-release runs it")
+    found = told(release)
+    assert kinds(found.fp8) == CACHES
+    assert (found.nvfp4["ranks"], found.nvfp4["pools"]) == (found.fp8["ranks"], found.fp8["pools"])
+    whole = found.one["checkpoint_bytes"]
+    assert found.one["ranks"][0]["weights_bytes"] == pytest.approx(whole, rel=0.01)
+    # Attention and experts are cut; norms and compressors are not.
+    half, other = (rank["weights_bytes"] for rank in found.fp8["ranks"])
+    assert half == other
+    assert 0.5 * whole < half < 0.515 * whole
+    [pool] = found.fp8["pools"]
+    assert pool["problem"] is None
+    assert pool["tokens"] > 131072
+    [pool] = found.short["pools"]
+    assert pool["tokens"] == 0
+    assert "KV cache" in pool["problem"]
