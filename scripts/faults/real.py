@@ -80,7 +80,7 @@ def _starting(stage: Stage, name: str) -> Iterator[Row]:
         # It says that it stops the new group as soon as it knows.
         stage.until_told(command, "stop revision")
         found = time.monotonic() - began
-        _, told = command.communicate()
+        told = stage.rest(command)
         back = time.monotonic() - began
         [line, *_] = [it for it in told.splitlines() if it.startswith("hallmark: ")]
         yield Row(
@@ -97,7 +97,7 @@ def _killed_controller(stage: Stage, name: str) -> Iterator[Row]:
         command = stage.begin("launch", name, "--profile", NEXT)
         stage.until_told(command, told)
         os.kill(command.pid, signal.SIGKILL)
-        command.communicate()
+        stage.rest(command)
         began = time.monotonic()
         ended = stage.done("launch", name, "--profile", NEXT)
         happened = "the same command, run again, brought the old group back and then the new one up"
@@ -112,7 +112,7 @@ def _two_operators(stage: Stage, name: str) -> Iterator[Row]:
     first = stage.begin("launch", name)
     stage.until_told(first, "preflight")
     second = stage.run("stop", name)
-    first.communicate()
+    stage.rest(first)
     happened = f"the second ends with {second.status}: {second.told.strip().splitlines()[-1][10:160]}"
     yield Row("two operators at once", happened, second.seconds, "the operator was told")
 
@@ -143,4 +143,4 @@ def _watched(stage: Stage, name: str) -> Iterator[None]:
         yield
     finally:
         watch.terminate()
-        watch.communicate()
+        stage.rest(watch)

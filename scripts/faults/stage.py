@@ -77,6 +77,13 @@ class Stage:
                 return
         raise HallmarkError(f"the command ended without telling {text!r}")
 
+    def rest(self, command: "subprocess.Popen[str]") -> str:
+        """What a command tells until it ends."""
+        assert command.stderr is not None
+        told = command.stderr.read()
+        command.wait()
+        return told
+
     def answers(self) -> bool:
         """Whether a completion of ten tokens comes back."""
         body = json.dumps({"model": "tiny", "prompt": "one two", "max_tokens": 10}).encode()
