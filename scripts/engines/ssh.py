@@ -111,6 +111,8 @@ def _client_settings(node: Node, folder: Path) -> str:
         f"  UserKnownHostsFile {folder / 'known_hosts'}\n"
         "  StrictHostKeyChecking yes\n"
         "  BatchMode yes\n"
+        # A node that was cut off does not hold up who asks it.
+        "  ConnectTimeout 20\n"
     )
 
 
