@@ -44,7 +44,7 @@ def history(context: Context, cluster: str, diff: tuple[int, int] | None, journa
             held = "; ".join(f"{node}: {owner}" for node, owner in broken["held"].items())
             lines.append(f"     {broken['at'][:19]}  lock broken by {broken['who']}: {held}")
         for entry in past.restarts:
-            why = f": {entry['reason']}" if entry.get("reason") else ""
+            why = f": {entry['reason'].splitlines()[0]}" if entry.get("reason") else ""
             lines.append(f"     {entry['at'][:19]}  revision {entry['revision']} {entry['event']}{why}")
         return "\n".join(lines)
 

@@ -15,7 +15,7 @@ from launch.group.journal import Event
 from launch.group.transition import STOP_SECONDS, Generation, start
 from launch.ledger.work import Work
 from launch.nodes.lock import holder, locked, whoami
-from recipe.errors import Busy, HallmarkError, NeedsOperator, Refused, Unreachable
+from recipe.errors import Busy, ConfigError, HallmarkError, NeedsOperator, Refused, Unreachable
 
 # One missed heartbeat may be a long prompt; a rank that is gone is no matter of patience.
 MISSES = 3
@@ -55,7 +55,8 @@ class Watch:
         try:
             work = self.open()
             seen = look(work)
-        except Unreachable as error:
+        except (Unreachable, ConfigError) as error:
+            # A file that is being edited is whole again soon.
             seen = Seen("unreached", str(error))
         self._missed = self._missed + 1 if seen.state == "silent" else 0
         told = f"{seen.state}: {seen.reason}" if seen.reason else seen.state
@@ -67,8 +68,8 @@ class Watch:
             assert seen.generation is not None
             try:
                 self._restart(work, seen)
-            except Busy as error:
-                self.say(f"paused: {error}")
+            except (Busy, Unreachable) as error:
+                self.say(f"not restarted: {error}")
         return seen
 
     def _restart(self, work: Work, seen: Seen) -> None:
