@@ -152,6 +152,7 @@ def test_a_cable_that_is_pulled_while_the_group_serves_is_seen_by_its_heartbeat(
 ) -> None:
     """E1: both nodes are reached, both ranks run, and /health says 200."""
     monkeypatch.setattr("launch.proof.heartbeat.beat.__kwdefaults__", {"deadline": 1.0, "api_key": None})
+    monkeypatch.setattr("launch.proof.heartbeat._METRICS_SECONDS", 0.5)
     apart.world.done("launch", "pair", "--image", PLAIN)
     network(apart, 1).unplug()
     found = apart.world.run("status", "pair", "--json").document

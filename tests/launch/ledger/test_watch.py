@@ -58,7 +58,7 @@ def test_a_group_that_lost_a_rank_is_started_again_as_one_and_the_journal_says_w
 
 
 def test_requests_that_hang_count_after_some_misses(running: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("launch.proof.heartbeat.BEAT_SECONDS", 0.3)
+    monkeypatch.setattr("launch.proof.heartbeat._METRICS_SECONDS", 0.2)
     worker = running.pid(1, main=False)
     os.kill(worker, signal.SIGSTOP)
     watch, _ = watching(running)
