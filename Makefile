@@ -4,8 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 HALLMARK := $(BIN)/hallmark
 
-.PHONY: help setup bench demo test lint figures profiles clusters plan audit render pin image bases launch rollback \
-	status logs stop certify history report relock adopt preflight
+.PHONY: help setup bench demo test lint figures faults profiles clusters plan audit render pin image bases launch \
+	rollback status logs stop certify history report relock adopt preflight
 
 help: ## this list
 	@grep -hE '^[a-z ]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z ]+):.*## /  \1|/' | column -t -s '|'
@@ -32,6 +32,9 @@ lint: setup ## style, types, shell scripts, and that generated files are fresh
 
 figures: setup ## measure what docs/figures.md says
 	$(BIN)/python -m scripts.figures
+
+faults: setup ## play every fault on real vLLM and on nodes that are cut off, and write docs/faults.md; as root
+	$(BIN)/python -m scripts.faults
 
 audit: setup ## patches × releases, every cell a state
 	@$(HALLMARK) audit

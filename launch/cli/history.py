@@ -43,9 +43,12 @@ def history(context: Context, cluster: str, diff: tuple[int, int] | None, journa
         for broken in past.broken:
             held = "; ".join(f"{node}: {owner}" for node, owner in broken["held"].items())
             lines.append(f"     {broken['at'][:19]}  lock broken by {broken['who']}: {held}")
+        for entry in past.restarts:
+            why = f": {entry['reason'].splitlines()[0]}" if entry.get("reason") else ""
+            lines.append(f"     {entry['at'][:19]}  revision {entry['revision']} {entry['event']}{why}")
         return "\n".join(lines)
 
-    context.emit({"revisions": revisions, "broken_locks": past.broken}, text)
+    context.emit({"revisions": revisions, "broken_locks": past.broken, "restarts": past.restarts}, text)
 
 
 def _line(entry: dict[str, Any], running: int | None, unfinished: int | None) -> str:

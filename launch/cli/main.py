@@ -34,6 +34,8 @@ COMMANDS = {
     "status": ("group", "status", "what runs, on all ranks"),
     "logs": ("group", "logs", "the log of every rank"),
     "stop": ("group", "stop", "stop all ranks of a cluster"),
+    "watch": ("watch", "watch", "restart the group when it is lost, for as long as this runs"),
+    "service": ("watch", "service", "run the watch as a systemd unit on the head"),
     "adopt": ("adopt", "adopt", "record a group that was started by hand, so that there is something to go back to"),
     "certify": ("group", "certify", "run the full gates on the running group and sign the result"),
     "rollback": ("group", "rollback", "launch an earlier certified revision"),

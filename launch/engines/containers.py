@@ -25,6 +25,8 @@ GROUP = f"{LABEL}.group"
 RANK = f"{LABEL}.rank"
 # A look that takes longer says as much as none: the node is cut off, or has no time for anything.
 LOOK_SECONDS = 6.0
+# Linux shows processor time in hundredths of a second on every machine.
+_TICKS = 100
 T = TypeVar("T")
 S = TypeVar("S")
 
@@ -232,11 +234,11 @@ class DockerEngine:
         return now.of(rank)
 
     def _main(self, rank: RankPlan, pid: int) -> "_Main | None":
-        words = ("sh", "-c", _script(), "sh", str(pid))
+        words = look_words(pid)
         fields = self._reach.run(rank.place, words, seconds=LOOK_SECONDS).stdout.split()
-        if len(fields) != 6:
+        if len(fields) != 5:
             return None
-        return _Main(pid, fields[1], int(fields[2]) / int(fields[3]), fields[4] == "1", fields[5])
+        return _Main(pid, fields[1], int(fields[2]) / _TICKS, fields[3] == "1", fields[4])
 
     def _inspect(self, rank: RankPlan, group: str, seconds: float = 0) -> dict[str, Any] | None:
         """The rank's container, running or not."""
@@ -261,7 +263,7 @@ class DockerEngine:
 
 @dataclass(frozen=True)
 class _Main:
-    """The main process of a container, as the node's kernel shows it, with all its descendants: look.sh."""
+    """The main process of a container, as the node's kernel shows it, with all its descendants: look.awk."""
 
     pid: int
     began: str
@@ -275,9 +277,14 @@ class _Main:
         return Look(rank.name, rank.rank, alive=True, held=held, spent=self.spent, disk=self.disk)
 
 
+def look_words(pid: int) -> tuple[str, ...]:
+    """The command that looks at a process and its descendants on a node: look.awk."""
+    return ("awk", "-v", f"root={pid}", _script())
+
+
 @cache
 def _script() -> str:
-    return Path(__file__).with_name("look.sh").read_text(encoding="utf-8")
+    return Path(__file__).with_name("look.awk").read_text(encoding="utf-8")
 
 
 def marked(rank: RankPlan, group: str) -> RankPlan:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from launch.engines import shared
 from launch.engines.base import Look, RankState
 from launch.engines.secrets import resolve
 from launch.plan.group import GroupPlan, RankPlan, at_home
@@ -93,8 +94,14 @@ class ProcessEngine:
         deadline = time.monotonic() + patience
         # Seen twice, because the mark of a child that begins a program just now cannot be read for a moment.
         seen_empty = 0
+        files: set[tuple[Path, int]] = set()
+        known: set[int] = set()
         while seen_empty < 2:
             left = _of(group)
+            # Once for each process: before it is told to end, which may be too late for one that is killed.
+            fresh = {process.pid for process in left} - known
+            files |= shared.mapped(fresh)
+            known |= fresh
             seen_empty = 0 if left else seen_empty + 1
             # Children whose main process is gone have nobody left to tell them.
             ranks_with_main = {process.rank for process in left if process.main}
@@ -111,6 +118,7 @@ class ProcessEngine:
                 pids = ", ".join(str(process.pid) for process in left)
                 raise NeedsOperator(f"processes {pids} of {group} cannot be ended", hint="see what holds them")
             time.sleep(_POLL)
+        shared.remove(files)
 
 
 def _look(rank: RankPlan, own: Sequence[Process]) -> Look:

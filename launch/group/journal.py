@@ -30,6 +30,11 @@ class Event(StrEnum):
     CERTIFIED = "CERTIFIED"
     LOCK_BROKEN = "LOCK-BROKEN"
     ADOPTED = "ADOPTED"
+    # Of a watch: the same revision once more.
+    RESTARTING = "RESTARTING"
+    RESTARTED = "RESTARTED"
+    NOT_RESTARTED = "NOT-RESTARTED"
+    GAVE_UP = "GAVE-UP"
 
 
 Write = Callable[[int, bytes], None]

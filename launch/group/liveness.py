@@ -16,8 +16,8 @@ from launch.plan.ranks import model
 CUT_SECONDS = 8.0
 # A debugger or a person may hold a process for a moment.
 HELD_SECONDS = 3.0
-# In so many seconds a rank that does anything takes more than so much of a processor: what real ranks take that only
-# wait was measured at a quarter of it.
+# In so many seconds a rank that does anything takes more than this share of a processor. A group that polls a little
+# more than that while it hangs is found when its time is over, which is the safe side to be wrong on.
 IDLE_SECONDS = 8.0
 IDLE_SHARE = 0.01
 

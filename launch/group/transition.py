@@ -74,7 +74,7 @@ def switch(
             with ways.clock.step(f"stop revision {old.revision}", "group"):
                 ways.engine.stop(old.plan, old.mark, STOP_SECONDS)
         ways.record(Event.STOPPED)
-        _start(ways, new)
+        start(ways, new)
         answered = time.monotonic()
         ways.record(Event.STARTED)
         with ways.clock.step(f"trial gates of revision {new.revision}"):
@@ -104,7 +104,7 @@ def restore(ways: Ways, old: Generation | None, new: Generation, reason: str) ->
         if old is not None and not _serves(ways, old):
             with ways.clock.step(f"clear what is left of revision {old.revision}", "group"):
                 ways.engine.stop(old.plan, old.mark, STOP_SECONDS)
-            _start(ways, old)
+            start(ways, old)
     except BaseException as error:
         nodes = [line for generation in (new, old) if generation for line in _seen(ways, generation)]
         # Unwritten, the revision is as unfinished as with it.
@@ -118,7 +118,8 @@ def restore(ways: Ways, old: Generation | None, new: Generation, reason: str) ->
     ways.record(Event.RESTORED, reason=reason)
 
 
-def _start(ways: Ways, generation: Generation) -> None:
+def start(ways: Ways, generation: Generation) -> None:
+    """Start every rank and wait until the group answers. Errors: Refused."""
     with ways.clock.step(f"start revision {generation.revision}", "group"):
         ways.engine.start(generation.plan, generation.mark, generation.logs)
         wait_until_ready(

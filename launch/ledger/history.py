@@ -5,6 +5,9 @@ from typing import Any
 
 from launch.group.journal import Entry, Event
 
+# What a watch writes; it changes no revision.
+WATCHED = (Event.RESTARTING, Event.RESTARTED, Event.NOT_RESTARTED, Event.GAVE_UP)
+
 
 @dataclass
 class Revision:
@@ -57,13 +60,16 @@ class Revision:
 class History:
     """`running`: the revision that should serve now; `unfinished`: the one whose launch never came to an end; `broken`:
     the locks that were broken, as {at, who, held} with the owners by node; `certified`: by profile the revision that
-    was certified last, which is what the profile's certified tag means."""
+    was certified last, which is what the profile's certified tag means; `restarts`: what a watch did, as {at, event,
+    revision} with its reason; `stopping`: a stop was begun last, and not ended."""
 
     revisions: dict[int, Revision]
     running: int | None
     unfinished: int | None
     broken: list[dict[str, Any]] = field(default_factory=list)
     certified: dict[str, int] = field(default_factory=dict)
+    restarts: list[dict[str, Any]] = field(default_factory=list)
+    stopping: bool = False
 
     @property
     def next(self) -> int:
@@ -76,6 +82,7 @@ def history(entries: list[Entry]) -> History:
     stops: set[int] = set()
     certificates: dict[tuple[str, str], dict[str, Any]] = {}
     for entry in entries:
+        found.stopping = entry.event is Event.INTENT and entry.data["kind"] == "stop"
         if entry.event is Event.INTENT and entry.data["kind"] == "stop":
             stops.add(entry.seq)
         elif entry.event in (Event.INTENT, Event.ADOPTED):
@@ -102,6 +109,9 @@ def history(entries: list[Entry]) -> History:
                 found.running = entry.revision
             else:
                 found.unfinished = entry.revision
+        elif entry.event in WATCHED:
+            seen = {"at": entry.at, "event": entry.event.value.lower(), "revision": entry.revision}
+            found.restarts.append({**seen, **entry.data})
         elif entry.event is Event.LOCK_BROKEN:
             found.broken.append({"at": entry.at, **entry.data})
         elif entry.operation in stops:

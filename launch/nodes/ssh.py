@@ -21,6 +21,8 @@ from recipe.errors import HallmarkError, Refused, Unreachable
 
 VARIABLE = "HALLMARK_SSH_CONFIG"
 CONNECT_SECONDS = 10
+# A connection whose other end is silent for three of these is given up.
+ALIVE_SECONDS = 5
 _SECONDS = 60.0
 # A connection that broke is made again once after so long.
 _PAUSE = 1.0
@@ -169,7 +171,7 @@ def _ssh() -> list[str]:
         "-o",
         "ForwardAgent=no",
         "-o",
-        "ServerAliveInterval=5",
+        f"ServerAliveInterval={ALIVE_SECONDS}",
         "-o",
         "ServerAliveCountMax=3",
     ]

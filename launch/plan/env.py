@@ -28,7 +28,15 @@ def fabric(node: Node) -> dict[str, str]:
 def of_node(profile: Profile, node: Node) -> tuple[dict[str, str], tuple[str, ...]]:
     """The rank's variables, and the names of those that are this node's own."""
     own = {**(fabric(node) if profile.nodes > 1 else {}), **node.env}
-    return {**profile.env, **own}, tuple(sorted(own))
+    return {**_patience(profile.env), **profile.env, **own}, tuple(sorted(own))
+
+
+def _patience(env: dict[str, str]) -> dict[str, str]:
+    """Kernels that are compiled in the middle of serving take as long as at the start, and vLLM gives up a step after
+    300 s; so how long a start may take holds for a step too. Releases 0.26.0 to 0.33.0 know both variables."""
+    seconds = env.get("VLLM_ENGINE_READY_TIMEOUT_S")
+    # vLLM reads whole seconds.
+    return {"VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": seconds} if seconds is not None and seconds.isdigit() else {}
 
 
 def of_patched_tree(tree: str, venv: str | None) -> dict[str, str]:

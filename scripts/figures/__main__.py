@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from recipe.config import paths
 from recipe.errors import HallmarkError
 from scripts.demo import story, table
-from scripts.figures import anchors, engine, update
+from scripts.figures import anchors, asking, engine, update
 
 _PAGE = paths.CHECKOUT / "docs" / "figures.md"
 _HEAD = """\
@@ -142,6 +142,34 @@ def _update() -> list[str]:
     ]
 
 
+def _asking() -> list[str]:
+    """The processor's time of one look at a rank, on both sides."""
+    found = asking.measure()
+    rows = (
+        ("a bare `ssh host true`", found.bare, None),
+        ("one look at a rank, over the connection that a command keeps", found.look, found.bare),
+    )
+
+    def of(cost: asking.Cost, base: asking.Cost | None) -> str:
+        pairs = [(cost.controller, base and base.controller), (cost.node, base and base.node)]
+        ratios = [f" ({value / other:.2f} ×)" if isinstance(other, float) else "" for value, other in pairs]
+        return " | ".join(f"{value * 1000:.1f}{ratio}" for (value, _), ratio in zip(pairs, ratios, strict=True))
+
+    return [
+        "## What asking a node costs",
+        "",
+        _measured(),
+        "Milliseconds of the processor's time, medians of five runs in turns: of this machine (all programs that are",
+        "started for it) and of the node (its sshd and what that runs). The goal is a quarter of the bare command.",
+        "While a group starts each node is looked at so once a second, at most 16 nodes at the same time. Commands",
+        "that ask the engine itself, as `status` does, cost what its docker program takes.",
+        "",
+        "| what | this machine | the node |",
+        "| --- | --- | --- |",
+        *(f"| {what} | {of(cost, base)} |" for what, cost, base in rows),
+    ]
+
+
 def _measured() -> str:
     machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}"
     return f"Measured on {datetime.now(UTC).date()} with {machine}."
@@ -152,6 +180,7 @@ _SECTIONS: dict[str, Callable[[], list[str]]] = {
     "engine": _engine,
     "anchors": _anchors,
     "update": _update,
+    "asking": _asking,
 }
 
 if __name__ == "__main__":

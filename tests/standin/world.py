@@ -94,6 +94,8 @@ class World:
         self.home, self.state, self.cache = root / "home", root / "state", root / "cache"
         self.venv, self.models, self.node = root / "venv", root / "models", root / "node"
         self.patches = monkeypatch
+        # Where the head's API is.
+        self.host = "127.0.0.1"
         monkeypatch.setenv("HALLMARK_STATE", str(self.state))
         monkeypatch.setenv("HALLMARK_CACHE", str(self.cache))
         monkeypatch.delenv("HALLMARK_HOME", raising=False)
@@ -139,7 +141,7 @@ class World:
             "nodes": 2,
             "vllm": venv.VERSION,
             "model": "tiny",
-            "serve": {"served-model-name": "tiny", "host": "127.0.0.1", "tensor-parallel-size": 2},
+            "serve": {"served-model-name": "tiny", "host": self.host, "tensor-parallel-size": 2},
             "env": {"VLLM_ENGINE_READY_TIMEOUT_S": "20"} | (env or {}),
             "container": {"gpus": False},
             "patches": {"required": [f"../patches/{patch}.yaml" for patch in patches]},
@@ -220,7 +222,7 @@ class World:
     def answers(self) -> bool:
         """Whether a completion comes back."""
         body = json.dumps({"model": "tiny", "prompt": "count", "max_tokens": 10}).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{self.api}/v1/completions", body)
+        request = urllib.request.Request(f"http://{self.host}:{self.api}/v1/completions", body)
         try:
             with urllib.request.urlopen(request, timeout=10) as reply:
                 return bool(json.load(reply)["choices"])

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from launch.engines.base import Look
 from launch.engines.containers import DockerEngine, differences
+from launch.nodes import reach
 from launch.plan.container import Adopted, Container, Mount
 from launch.plan.group import GroupPlan, RankPlan, Subject
 from launch.plan.place import Place
@@ -35,7 +37,7 @@ class Nodes:
         # Nodes that are not reached, and by command how often the connection breaks after it was run.
         self.down: set[str] = set()
         self.breaks: dict[str, int] = {}
-        # By process id, the line of look.sh.
+        # By process id, the line of look.awk.
         self.seen: dict[str, str] = {}
 
     def home(self, place: Place) -> str:
@@ -55,8 +57,8 @@ class Nodes:
         self.asked.append((place.name, *argv))
         if place.name in self.down:
             raise Unreachable(f"node {place.name}: it refuses SSH connections")
-        if "awk" in argv[2]:
-            return subprocess.CompletedProcess(argv, 0, self.seen.get(argv[-1], ""), "")
+        if argv[0] == "awk":
+            return subprocess.CompletedProcess(argv, 0, self.seen.get(argv[2].removeprefix("root="), ""), "")
         return subprocess.CompletedProcess(argv, 0, "2026-12-01T00:00:01Z a line\n", "")
 
     def docker(
@@ -284,6 +286,60 @@ def test_a_copy_of_an_earlier_log_is_not_taken_for_that_of_a_container_that_is_g
     nodes.add("a", GROUP, 0)
     (tmp_path / "b.log").write_text("Application startup complete")
     assert engine.collect(PLAN, GROUP, tmp_path) == {"a"}
+
+
+def test_a_look_asks_the_engine_once_and_the_kernel_from_then_on(engine: DockerEngine, nodes: Nodes) -> None:
+    nodes.add("a", GROUP, 0)
+    nodes.add("b", GROUP, 1)
+    nodes.seen = {"100": "100 7 150 1 0", "101": "101 8 30 0 frozen"}
+    wanted = [
+        Look("a", 0, alive=True, spent=1.5, disk=True),
+        Look("b", 1, alive=True, held="its container is paused", spent=0.3),
+    ]
+    assert engine.look(PLAN, GROUP) == wanted
+    asked = [it[1] for it in nodes.asked].count("inspect")
+    assert engine.look(PLAN, GROUP) == wanted
+    assert [it[1] for it in nodes.asked].count("inspect") == asked
+    # Another process has the number by now, and the engine says that the container ended.
+    nodes.seen["101"] = "101 9 1 0 0"
+    nodes.containers["b"][0]["State"]["Running"] = False
+    assert engine.look(PLAN, GROUP)[1] == Look("b", 1, alive=False)
+
+
+def test_a_look_at_an_engine_whose_processes_cannot_be_seen_believes_the_engine(
+    engine: DockerEngine, nodes: Nodes
+) -> None:
+    nodes.add("a", GROUP, 0)
+    assert engine.look(PLAN, GROUP) == [Look("a", 0, alive=True), Look("b", 1, alive=False)]
+
+
+def test_a_look_at_a_node_that_is_not_reached_says_so_and_the_other_is_seen(engine: DockerEngine, nodes: Nodes) -> None:
+    nodes.add("a", GROUP, 0)
+    nodes.down = {"b"}
+    first, second = engine.look(PLAN, GROUP)
+    assert (first.alive, second.reached, second.alive) == (True, False, False)
+    assert "it refuses SSH connections" in second.why
+
+
+def test_a_node_that_is_not_reached_is_an_error_after_the_others_were_stopped(
+    engine: DockerEngine, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E2."""
+    monkeypatch.setattr(nodes, "each", reach.each)
+    nodes.add("a", GROUP, 0)
+    nodes.add("b", GROUP, 1)
+    for down, other in (("a", "b"), ("b", "a")):
+        nodes.down = {down}
+        with pytest.raises(Unreachable):
+            engine.stop(PLAN, GROUP, 30)
+        assert not nodes.containers[other][0]["State"]["Running"]
+
+
+def test_restarts_by_the_engine_are_drift() -> None:
+    """E2: a rank that came back alone, again and again."""
+    found = {"Image": "sha256:1", "Config": {"Entrypoint": ["vllm"], "Cmd": ["serve", "/m"], "Env": ["A=1"]}}
+    [told] = differences(PLAN.ranks[0], {**found, "RestartCount": 12})
+    assert "started it again 12 times" in told
 
 
 def test_everything_in_which_a_container_differs_is_told() -> None:

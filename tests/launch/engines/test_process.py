@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,43 @@ def test_children_whose_rank_is_gone_are_ended_without_patience(engine: ProcessE
     assert (rank.alive, len(rank.processes)) == (False, 1)
     engine.stop(one, GROUP, 1000)
     assert marked(GROUP) == []
+
+
+SHARES = (
+    "import os, signal, time\nfrom multiprocessing.shared_memory import SharedMemory\n"
+    "from multiprocessing.resource_tracker import unregister\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "made = SharedMemory(create=True, size=64)\nunregister(made._name, 'shared_memory')\n"
+    "print(made.name, flush=True)\ntime.sleep(60)"
+)
+
+
+def test_nothing_of_a_killed_rank_is_left_in_shared_memory_and_others_stay(
+    engine: ProcessEngine, tmp_path: Path
+) -> None:
+    one = plan(SHARES)
+    with closing(SharedMemory(create=True, size=64)) as strangers:
+        engine.start(one, GROUP, tmp_path)
+        until(lambda: (tmp_path / "n0.log").read_text().endswith("\n"))
+        mine = Path("/dev/shm") / (tmp_path / "n0.log").read_text().strip()
+        assert mine.exists()
+        engine.stop(one, GROUP, 0.1)
+        assert not mine.exists()
+        assert (Path("/dev/shm") / strangers.name).exists()
+        strangers.unlink()
+
+
+def test_a_look_tells_what_a_rank_spent_and_what_holds_it(engine: ProcessEngine, tmp_path: Path) -> None:
+    one = plan(WAITS)
+    engine.start(one, GROUP, tmp_path)
+    [rank] = engine.look(one, GROUP)
+    assert (rank.alive, rank.reached, rank.held) == (True, True, None)
+    assert rank.spent is not None
+    [process] = marked(GROUP)
+    os.kill(process.pid, signal.SIGSTOP)
+    until(lambda: engine.look(one, GROUP)[0].held == f"process {process.pid} is stopped")
+    engine.stop(one, GROUP, 30)
+    assert [rank.alive for rank in engine.look(one, GROUP)] == [False]
 
 
 def test_a_program_that_does_not_exist_is_refused_by_name(engine: ProcessEngine, tmp_path: Path) -> None:

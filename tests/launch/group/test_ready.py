@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from launch.engines.base import Look
+from launch.group import ready
 from launch.group.logs import read
 from launch.group.ready import last_line, ready_seconds, wait_until_ready
 from launch.group.why import why
@@ -24,14 +25,19 @@ def plan(seconds: str | None = "5") -> GroupPlan:
 
 
 def wait(
-    logs: Path, probe: Callable[[float], str | None], *, dead: Callable[[], int | None], seconds: str = "5"
+    logs: Path,
+    probe: Callable[[float], str | None],
+    *,
+    dead: Callable[[], int | None],
+    seconds: str = "5",
+    say: Callable[[str], None] = lambda line: None,
 ) -> None:
     def look(plan: GroupPlan, group: str) -> list[Look]:
         return [Look(rank.name, rank.rank, alive=rank.rank != dead()) for rank in plan.ranks]
 
     engine = cast(Any, SimpleNamespace(look=look, look_seconds=0, collect=lambda plan, group, logs: None))
     asked = plan(seconds)
-    wait_until_ready(engine, asked, "group", logs, probe, lambda: why(read(asked, logs), (), logs), lambda line: None)
+    wait_until_ready(engine, asked, "group", logs, probe, lambda: why(read(asked, logs), (), logs), say)
 
 
 def test_it_asks_again_until_the_group_answers(tmp_path: Path) -> None:
@@ -99,3 +105,22 @@ def test_the_last_line_of_a_log_is_one_that_says_something(tmp_path: Path) -> No
     assert last_line(log) == "nothing in the log yet"
     log.write_text("first\n\x1b[1mlast\x1b[0m  \n\n   \n")
     assert last_line(log) == "last"
+
+
+def test_it_tells_what_it_waits_for_and_how_far_each_rank_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E3: a progress line at least every 30 s, with the last line of the log."""
+    assert ready._TELL_EVERY <= 30
+    monkeypatch.setattr(ready, "_TELL_EVERY", 0.1)
+    (tmp_path / "left.log").write_text("INFO 12-01 01:30:39 [x.py:1] world_size=2 rank=0 distributed_init_method=tcp\n")
+    said: list[str] = []
+    answers = iter(["no"] * 10)
+    wait(tmp_path, lambda seconds: next(answers, None), dead=lambda: None, say=said.append)
+    assert "waiting (left joins the store; right silent): INFO 12-01" in said[0]
+
+
+def test_a_group_that_takes_too_long_is_told_by_the_stages_of_its_ranks(tmp_path: Path) -> None:
+    """D8 and E3: which phase, and who never joined."""
+    (tmp_path / "left.log").write_text("INFO 12-01 01:30:39 [x.py:1] world_size=2 rank=0 distributed_init_method=tcp\n")
+    says = r"(?s)within 0.3 s: no\n  left: joins the store\n  right: never joined: it wrote nothing\n.*READY_TIMEOUT_S"
+    with pytest.raises(Refused, match=says):
+        wait(tmp_path, lambda seconds: "no", dead=lambda: None, seconds="0.3")

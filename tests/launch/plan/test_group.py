@@ -98,6 +98,16 @@ def test_a_nodes_own_variable_wins_over_the_profiles_and_over_the_fabrics(tmp_pa
     assert head.env["NCCL_DEBUG"] == worker.env["NCCL_DEBUG"] == "off"
 
 
+def test_the_time_to_get_ready_holds_for_a_step_too_on_every_rank(tmp_path: Path) -> None:
+    """E3: a kernel that is compiled in the middle of serving takes as long as at the start."""
+    for given, wanted in (("", "3600"), (", VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS: 900", "900")):
+        plan = written(tmp_path, f"{PROFILE}env: {{VLLM_ENGINE_READY_TIMEOUT_S: 3600{given}}}\n", CLUSTER)
+        for rank in plan.ranks:
+            assert rank.env["VLLM_ENGINE_READY_TIMEOUT_S"] == "3600"
+            assert rank.env["VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS"] == wanted
+    assert "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS" not in written(tmp_path, PROFILE, CLUSTER).ranks[0].env
+
+
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_the_shipped_clusters_run_the_same_on_every_rank(cluster: str, plan: Plan) -> None:
     assert same_on_every_rank(plan(cluster)) == []

@@ -1,0 +1,54 @@
+"""The watch of a cluster as a systemd unit on its head: what is installed, and when that is refused."""
+
+import os
+import sys
+from pathlib import Path
+
+from launch.ledger.work import Work
+from launch.nodes.systemd import Manager
+from launch.plan.unit import unit, unit_name
+from recipe.errors import Refused
+
+# What decides where Hallmark finds things; a service starts without any of it.
+_KEPT = ("HALLMARK_STATE", "HALLMARK_CACHE", "HALLMARK_SSH_CONFIG", "DOCKER_HOST", "DOCKER_CONFIG", "PATH", "HOME")
+
+
+def text(work: Work, manager: Manager) -> str:
+    """The unit for this cluster. Errors: Refused where a service could not do its work."""
+    head = work.cluster.value.nodes[0]
+    if not head.local:
+        raise Refused(
+            f"the watch runs on the head, and {head.name} ({head.address}) is another machine",
+            where=work.cluster.document.where(("nodes",)),
+            hint="set Hallmark up there with this cluster's file, in which the head is `local`, and install it there",
+        )
+    _, past = work.look()
+    number = past.unfinished or past.running
+    if number is not None:
+        unset = sorted(
+            reference
+            for rank in work.generation(number).plan.ranks
+            for reference in rank.secrets.values()
+            if reference.startswith("env:")
+        )
+        if unset:
+            hint = "name a file of one line instead, as file:PATH, and launch that"
+            raise Refused(f"the group needs the secret {unset[0]}, which a service does not have", hint=hint)
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return unit(work.cluster.name, command(work), environment, manager.user, manager.target)
+
+
+def command(work: Work) -> list[str]:
+    """What the unit runs."""
+    program = Path(sys.executable).parent / "hallmark"
+    return [str(program), "--home", str(work.home.absolute()), "watch", str(work.cluster.path.absolute())]
+
+
+def install(work: Work, manager: Manager) -> bool:
+    """Write and start it; False when nothing had to be changed. Errors: Refused."""
+    return manager.install(unit_name(work.cluster.name), text(work, manager))
+
+
+def remove(cluster: str, manager: Manager) -> bool:
+    """Stop and remove it; the group is left as it is. False when there was none. Errors: Refused."""
+    return manager.remove(unit_name(cluster))
