@@ -169,21 +169,25 @@ def test_what_slurm_would_not_take_is_refused_before_anything_is_touched(cluster
     assert cluster.done("history", "pair")["revisions"] == []
 
 
-def test_slurm_that_does_not_answer_or_is_not_there_is_unreachable(
+def test_of_a_slurm_that_does_not_answer_nothing_is_taken_for_stopped(
     cluster: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.brief_trials()
     cluster.done("launch", "pair")
     lost = tmp_path / "slurm.conf"
     lost.write_text("ClusterName=x\nSlurmctldHost=localhost\nSlurmctldPort=1\nAuthType=auth/none\n")
-    lost.write_text(lost.read_text() + "MessageTimeout=2\nSlurmctldTimeout=2\nNodeName=x\n")
+    lost.write_text(lost.read_text() + "MessageTimeout=1\nSlurmctldTimeout=1\nNodeName=x\n")
     with monkeypatch.context() as patched:
         patched.setenv("SLURM_CONF", str(lost))
-        found = cluster.run("status", "pair")
-        assert (found.exit, "squeue: " in found.err) == (5, True)
+        found = cluster.run("status", "pair", "--json")
+        assert (found.exit, found.document["state"]) == (2, "degraded")
+        assert [rank["reached"] for rank in found.document["ranks"]] == [False, False]
+        stopped = cluster.run("stop", "pair")
+        assert (stopped.exit, "squeue: " in stopped.err) == (5, True)
     with monkeypatch.context() as patched:
-        patched.setenv("PATH", str(tmp_path))
-        found = cluster.run("status", "pair")
+        patched.setenv("PATH", f"{tmp_path}:/usr/sbin:/bin")
+        patched.setattr("shutil.which", lambda name: None)
+        found = cluster.run("stop", "pair")
         assert (found.exit, "there is no program squeue on PATH" in found.err) == (5, True)
     assert cluster.done("status", "pair")["state"] == "running"
 
