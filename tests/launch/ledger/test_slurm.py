@@ -10,6 +10,8 @@ import pytest
 from scripts.engines.slurm import Slurm
 from tests.standin.world import World, until
 
+pytestmark = pytest.mark.slurm
+
 
 @pytest.fixture
 def cluster(world: World, slurm_nodes: Slurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
