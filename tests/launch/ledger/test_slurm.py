@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from launch.group import transition
 from scripts.engines.slurm import Slurm
+from tests.standin.hooks import at_call
 from tests.standin.world import World, until
 
 pytestmark = pytest.mark.slurm
@@ -200,6 +202,17 @@ def test_an_image_on_slurm_is_rendered_but_not_launched(cluster: World) -> None:
     refused = cluster.run("launch", "pair")
     assert refused.exit == 2
     assert "the slurm engine with images is rendered but not launched by this version" in refused.err
+
+
+def test_a_launch_that_was_killed_leaves_one_job_of_the_next_one(cluster: World, slurm_nodes: Slurm) -> None:
+    cluster.brief_trials()
+    killed = cluster.begin("launch", "pair", before=at_call(transition, "wait_until_ready", 1)(signal.SIGKILL))
+    assert killed.wait().exit == 128 + signal.SIGKILL
+    [old] = jobs(slurm_nodes)
+    cluster.done("launch", "pair")
+    [new] = jobs(slurm_nodes)
+    assert new != old
+    assert ended(slurm_nodes, old).startswith("CANCELLED")
 
 
 def test_a_launch_that_waits_in_the_queue_is_given_up_with_ctrl_c(cluster: World, slurm_nodes: Slurm) -> None:
