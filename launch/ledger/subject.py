@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from launch.engines.rendered import with_files
 from launch.group.transition import Generation
 from launch.ledger.history import Revision
 from launch.ledger.work import Work
@@ -13,7 +14,7 @@ from launch.nodes.image import StagedImage
 from launch.nodes.preflight.run import survey
 from launch.nodes.preflight.site import Old, Site, plan_ports
 from launch.nodes.staging import Staging
-from launch.plan.group import GroupPlan, Subject
+from launch.plan.group import GroupPlan, Subject, plan_group
 from launch.plan.place import Place
 from recipe.applier.patchset import PatchSet
 from recipe.catalogue.compile import compile_profile
@@ -53,9 +54,14 @@ def named(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | N
     return Subject("image", reference or str(value.base), patchset)
 
 
-def in_job(home: Path) -> list[str]:
-    """The command with which a job judges its own group; this checkout must be where jobs run, too."""
-    return [sys.executable, "-m", "launch.cli.in_job", "--home", str(home)]
+def planned(checked: Checked, subject: Subject, home: Path, certificate: str | None = None) -> GroupPlan:
+    """The whole plan, with the files of its engine. `certificate`: the sha256 (hex) of the one about the image.
+
+    Errors: HallmarkError for what the engine cannot do.
+    """
+    # The command with which a job judges its own group; this checkout must be where jobs run, too.
+    judge = [sys.executable, "-m", "launch.cli.in_job", "--home", str(home)]
+    return with_files(plan_group(checked.profile, checked.cluster, subject), checked, judge, certificate)
 
 
 @dataclass(frozen=True)

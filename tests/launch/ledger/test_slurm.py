@@ -170,6 +170,8 @@ def test_what_slurm_would_not_take_is_refused_before_anything_is_touched(cluster
     assert refused.exit == 2
     assert "Slurm would not take the job: " in refused.err
     assert "partition" in refused.err
+    looked = cluster.run("preflight", "pair", "--json")
+    assert (looked.exit, looked.document["verdict"]) == (2, "FAIL")
     assert cluster.done("history", "pair")["revisions"] == []
 
 
