@@ -7,12 +7,14 @@ from pathlib import Path
 from launch.engines.rendered import with_files
 from launch.group.transition import Generation
 from launch.ledger.history import Revision
+from launch.ledger.pinned import pulled
 from launch.ledger.work import Work
 from launch.nodes import environment, image
 from launch.nodes.environment import Environment
 from launch.nodes.image import StagedImage
 from launch.nodes.preflight.run import survey
 from launch.nodes.preflight.site import Old, Site, plan_ports
+from launch.nodes.pulled import PulledImage
 from launch.nodes.staging import Staging
 from launch.plan.group import GroupPlan, Subject, plan_group
 from launch.plan.place import Place
@@ -89,6 +91,8 @@ def found(checked: Checked, reference: str | None) -> Found:
         subject = replace(subject, reference=str(made.folder), digest=made.digest)
         return Found(subject, made, _ids(compiled), compiled)
     subject = named(profile, cluster, reference)
+    if cluster.value.engine == "slurm":
+        return pulled(checked, subject)
     registry = registry_of(cluster)
     where = None if reference is None else "--image"
     here = image.resolve(subject.reference, where, registry, hardware.value.architecture)
@@ -117,6 +121,8 @@ def registry_of(cluster: Loaded[Cluster]) -> Reference | None:
 def recorded(work: Work, revision: Revision, plan: GroupPlan) -> Staging:
     """What a revision ran. Errors: Mismatch when its records are missing or were edited."""
     subject = revision.subject
+    if subject["kind"] == "image" and work.cluster.value.engine == "slurm":
+        return PulledImage(subject["reference"], subject["digest"])
     if subject["kind"] == "image":
         places = (rank.place for rank in plan.ranks)
         registry = registry_of(work.cluster)
