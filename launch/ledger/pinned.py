@@ -5,11 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from launch.nodes.pulled import PulledImage
 from launch.plan.group import Subject
 from recipe.config.check import Checked
 from recipe.errors import HallmarkError, Refused
-from recipe.image.plan import LABEL
+from recipe.image.inspect import Image
 from recipe.image.reference import Reference, remote
 
 if TYPE_CHECKING:
@@ -37,24 +36,19 @@ def pinned(checked: Checked, subject: Subject, say: Callable[[str], None]) -> tu
     return replace(subject, reference=reference), certificate
 
 
-def pulled(checked: Checked, subject: Subject) -> tuple[Subject, PulledImage]:
-    """The subject as its registry has it now, with the digest of its configuration.
+def pulled(checked: Checked, subject: Subject) -> tuple[str, Image]:
+    """The subject's reference by digest, and the image as its registry has it now.
 
     Errors: as `located`; Refused when it is not there.
     """
     from recipe.image.registry import Repository
 
     there = located(checked, subject)
-    reference = there.at(str(there.name))
     with Repository(there) as repository:
         found = repository.image(str(there.name), checked.hardware.value.architecture)
     if found is None:
         raise _missing(there)
-    known = found[1]
-    digest = known.config_digest.removeprefix("sha256:")
-    # The image itself says what was patched, also when it was built from other files than are here now.
-    patchset = known.labels.get(f"{LABEL}.patchset")
-    return replace(subject, reference=reference, patchset=patchset, digest=digest), PulledImage(reference, digest)
+    return there.at(str(there.name)), found[1]
 
 
 def located(checked: Checked, subject: Subject) -> Reference:

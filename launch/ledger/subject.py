@@ -91,19 +91,24 @@ def found(checked: Checked, reference: str | None) -> Found:
         subject = replace(subject, reference=str(made.folder), digest=made.digest)
         return Found(subject, made, _ids(compiled), compiled)
     subject = named(profile, cluster, reference)
+    staging: Staging
     if cluster.value.engine == "slurm":
-        return pulled(checked, subject)
-    registry = registry_of(cluster)
-    where = None if reference is None else "--image"
-    here = image.resolve(subject.reference, where, registry, hardware.value.architecture)
-    digest = here.config_digest.removeprefix("sha256:")
+        by_digest, here = pulled(checked, subject)
+        digest = here.config_digest.removeprefix("sha256:")
+        subject, staging = replace(subject, reference=by_digest), PulledImage(by_digest, digest)
+    else:
+        registry = registry_of(cluster)
+        where = None if reference is None else "--image"
+        here = image.resolve(subject.reference, where, registry, hardware.value.architecture)
+        digest = here.config_digest.removeprefix("sha256:")
+        places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
+        staging = image.staged(subject.reference, digest, places, registry)
     # The image itself says what was patched, also when it was built from other files than are here now.
     subject = replace(subject, patchset=here.labels.get(f"{LABEL}.patchset"), digest=digest)
-    places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
     listed = here.labels.get(f"{LABEL}.patches")
     patches = None if listed is None else [it for it in listed.split(",") if it]
     same = compiled if compiled is not None and compiled.sha256 == subject.patchset else None
-    return Found(subject, image.staged(subject.reference, digest, places, registry), patches, same)
+    return Found(subject, staging, patches, same)
 
 
 def _ids(patchset: PatchSet) -> list[str]:
