@@ -7,11 +7,10 @@ import click
 
 from launch.cli import shell
 from launch.cli.context import Context
-from launch.engines.rendered import with_files
 from launch.ledger.pinned import pinned
-from launch.ledger.subject import in_job, named
+from launch.ledger.subject import named, planned
 from launch.nodes.environment import build, describe
-from launch.plan.group import GroupPlan, plan_group
+from launch.plan.group import GroupPlan
 from recipe.catalogue.compile import compile_profile
 from recipe.config.check import Checked, check_cluster
 from recipe.config.cluster_rules import cluster_rules
@@ -69,8 +68,7 @@ def _plan(context: Context, checked: Checked, engine: str | None, image: str | N
     subject, certificate = named(checked.profile, cluster, image), None
     if cluster.value.allocated and subject.kind == "image":
         subject, certificate = pinned(checked, subject, context.say)
-    plan = plan_group(checked.profile, cluster, subject)
-    return with_files(plan, checked, in_job(context.home), certificate)
+    return planned(checked, subject, context.home, certificate)
 
 
 def _stage(checked: Checked, plan: GroupPlan) -> None:

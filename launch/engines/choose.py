@@ -19,11 +19,10 @@ def choose(cluster: Loaded[Cluster], reach: Reach, say: Callable[[str], None]) -
     if cluster.value.engine == "docker":
         places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
         return DockerEngine(places, reach, say)
-    if cluster.value.engine == "slurm" and cluster.value.bare:
+    if cluster.value.engine == "slurm":
         return SlurmEngine(reach, say)
-    what = f"{cluster.value.engine} engine{' with images' if cluster.value.engine == 'slurm' else ''}"
     raise Refused(
-        f"the {what} is rendered but not launched by this version",
+        f"the {cluster.value.engine} engine is rendered but not launched by this version",
         where=cluster.document.where(("engine",)),
         hint=f"use what `hallmark render {cluster.name} --out DIR` writes, as docs/engines.md says",
     )

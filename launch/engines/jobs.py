@@ -89,6 +89,8 @@ class SlurmEngine:
 
     def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
         found: list[str] = []
+        if not plan.ranks:
+            return {}
         for job in self._jobs(group):
             if job.state == "RUNNING":
                 running = self._reach.run(_HERE, ("scontrol", "write", "batch_script", job.id, "-"))

@@ -17,9 +17,7 @@ from recipe.config.check import Checked
 from recipe.errors import ConfigError, Problem
 
 _PROBE = Path(__file__).with_name("inside") / "probe.py"
-# What vLLM itself waits for when the profile does not say (launch.group.ready).
 _PROBE_FOLDER = "/opt/hallmark"
-_READY_SECONDS = 600
 _PERIOD = 10
 _ASK_SECONDS = 60
 _UNITS = {"b": "", "k": "Ki", "m": "Mi", "g": "Gi"}
@@ -120,7 +118,7 @@ def _container(plan: GroupPlan, common: Common, checked: Checked, box: Container
         found["resources"] = {"requests": wanted, "limits": wanted}
     if leader:
         found["ports"] = [{"name": "http", "containerPort": _port(plan)}]
-        limit = float(plan.ranks[0].env.get("VLLM_ENGINE_READY_TIMEOUT_S", _READY_SECONDS))
+        limit = allocated.ready_seconds(common)
         found["startupProbe"] = _probe(plan, "ready", _PERIOD, max(1, round(limit / _PERIOD)))
         found["readinessProbe"] = _probe(plan, "ready", _ASK_SECONDS, 1)
         # A worker that died is seen by the head's silence only; this restarts the head, and with it the group.

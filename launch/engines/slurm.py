@@ -19,7 +19,6 @@ from recipe.image.reference import remote
 # What a rank sees of its user, as with the process engine; everything else is in the plan.
 _OF_USER = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ")
 _VARIABLES = {Given.RANK: '"$SLURM_PROCID"', Given.HEAD: '"$head"'}
-_READY_SECONDS = 600
 
 
 def name(plan: GroupPlan) -> str:
@@ -63,7 +62,7 @@ def text(plan: GroupPlan, checked: Checked, judge: Sequence[str]) -> str:
         home=HOME,
         container=_pyxis(box, checked, list(secrets)) if box else [],
         folders=" ".join(shell(folder) for folder in writable),
-        judge=_judge(plan, judge),
+        judge=_judge(plan, judge, allocated.ready_seconds(common)),
         url=_url(plan),
     )
 
@@ -78,9 +77,8 @@ def _argv(common: Common) -> list[str]:
     return [" ".join(line) for line in lines]
 
 
-def _judge(plan: GroupPlan, judge: Sequence[str]) -> str:
-    limit = plan.ranks[0].env.get("VLLM_ENGINE_READY_TIMEOUT_S", str(_READY_SECONDS))
-    words = [*judge, "--model", plan.model_name, "--seconds", limit]
+def _judge(plan: GroupPlan, judge: Sequence[str], seconds: float) -> str:
+    words = [*judge, "--model", plan.model_name, "--seconds", f"{seconds:g}"]
     words += [word for rank in plan.ranks for word in ("--node", rank.name)]
     words += [word for gate in plan.gates.trial for word in ("--gate", gate)]
     words += ["--patchset", plan.subject.patchset] if plan.subject.patchset else []

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from launch.engines.rendered import with_files
 from launch.group.clock import Step
 from launch.group.journal import Event, Journal
 from launch.group.transition import STOP_SECONDS, Generation, restore, switch
@@ -17,13 +16,13 @@ from launch.ledger.preflight import in_the_way
 from launch.ledger.retention import kept_revisions
 from launch.ledger.standing import standing
 from launch.ledger.status import ranks_now
-from launch.ledger.subject import found, in_job
+from launch.ledger.subject import found, planned
 from launch.ledger.targets import removed
 from launch.ledger.work import Work
 from launch.nodes.lock import locked, whoami
 from launch.nodes.staging import Staging
 from launch.nodes.variables import NUMBERS, number
-from launch.plan.group import GroupPlan, plan_group
+from launch.plan.group import GroupPlan
 from launch.proof.gates import GateResult
 from recipe.applier.patchset import PatchSet
 from recipe.config.check import Checked, check_cluster
@@ -117,7 +116,7 @@ def want(work: Work, profile: str | None, why: str | None, image: str | None = N
     for finding in checked.findings:
         work.say(f"{finding.severity}: {finding}")
     looked = found(checked, image)
-    plan = with_files(plan_group(checked.profile, checked.cluster, looked.subject), checked, in_job(work.home))
+    plan = planned(checked, looked.subject, work.home)
     # Gates are looked up before anything stops, so that a misspelt one cannot take a group down.
     load_gates(work.home, [*plan.gates.trial, *plan.gates.certify])
     _check_numbers(checked, plan)

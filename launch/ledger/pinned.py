@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from launch.plan.group import Subject
 from recipe.config.check import Checked
 from recipe.errors import HallmarkError, Refused
+from recipe.image.inspect import Image
 from recipe.image.reference import Reference, remote
 
 if TYPE_CHECKING:
@@ -16,10 +17,47 @@ if TYPE_CHECKING:
 
 def pinned(checked: Checked, subject: Subject, say: Callable[[str], None]) -> tuple[Subject, str | None]:
     """The subject with a reference that no tag can be moved away from, and the sha256 (hex) of the last certificate
-    beside it that holds here; a name that already is a digest is not looked up.
+    beside it that holds here.
+
+    Errors: as `located`.
+    """
+    # Its HTTP client takes longer to import than most commands that only plan.
+    from recipe.image.registry import Repository
+
+    there = located(checked, subject)
+    reference = there.at(str(there.name))
+    with Repository(there) as repository:
+        try:
+            certificate, why = _certificate(checked, repository, str(there.name))
+        except HallmarkError as error:
+            certificate, why = None, str(error)
+    if certificate is None:
+        say(f"warning: {reference} has no certificate that holds here{f': {why}' if why else ''}")
+    return replace(subject, reference=reference), certificate
+
+
+def pulled(checked: Checked, subject: Subject) -> tuple[str, Image]:
+    """The subject's reference by digest, and the image as its registry has it now.
+
+    Errors: as `located`; Refused when it is not there.
+    """
+    from recipe.image.registry import Repository
+
+    there = located(checked, subject)
+    with Repository(there) as repository:
+        found = repository.image(str(there.name), checked.hardware.value.architecture)
+    if found is None:
+        raise _missing(there)
+    return there.at(str(there.name)), found[1]
+
+
+def located(checked: Checked, subject: Subject) -> Reference:
+    """Where the subject is, by the digest of its manifest; a name that already is a digest is not looked up.
 
     Errors: HallmarkError for a name of no registry; Refused when it is not there; Unreachable.
     """
+    from recipe.image.registry import Repository
+
     there = remote(subject.reference)
     if there is None or there.name is None:
         raise HallmarkError(
@@ -27,26 +65,18 @@ def pinned(checked: Checked, subject: Subject, say: Callable[[str], None]) -> tu
             where=checked.cluster.document.where(("engine",)),
             hint="name HOST/PATH@sha256:… with --image, or name a `registry` and push the profile's image there",
         )
-    # Its HTTP client takes longer to import than most commands that only plan.
-    from recipe.image.registry import Repository
-
+    if ":" in there.name:
+        return there
     with Repository(there) as repository:
-        digest = there.name if ":" in there.name else _digest(repository, there)
-        try:
-            certificate, why = _certificate(checked, repository, digest)
-        except HallmarkError as error:
-            certificate, why = None, str(error)
-    if certificate is None:
-        say(f"warning: {there.at(digest)} has no certificate that holds here{f': {why}' if why else ''}")
-    return replace(subject, reference=Reference(there.host, there.path).at(digest)), certificate
-
-
-def _digest(repository: "Repository", there: Reference) -> str:
-    found = repository.manifest(str(there.name))
+        found = repository.manifest(there.name)
     if found is None:
-        hint = f"`hallmark image PROFILE --push {there.repository}` builds a profile's and stores it there"
-        raise Refused(f"there is no image {there.at(str(there.name))}", hint=hint)
-    return found.digest
+        raise _missing(there)
+    return replace(there, name=found.digest)
+
+
+def _missing(there: Reference) -> Refused:
+    hint = f"`hallmark image PROFILE --push {there.repository}` builds a profile's and stores it there"
+    return Refused(f"there is no image {there.at(str(there.name))}", hint=hint)
 
 
 def _certificate(checked: Checked, repository: "Repository", digest: str) -> tuple[str | None, str]:

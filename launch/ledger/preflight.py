@@ -6,7 +6,7 @@ from typing import Any
 from launch.engines.jobs import SlurmEngine
 from launch.engines.secrets import missing
 from launch.group.transition import Generation
-from launch.ledger.subject import found, named, surveyed
+from launch.ledger.subject import found, named, planned, surveyed
 from launch.ledger.work import Work
 from launch.nodes.preflight import jobs
 from launch.nodes.preflight.local import program
@@ -14,7 +14,7 @@ from launch.nodes.preflight.meeting import bandwidth
 from launch.nodes.preflight.run import everything
 from launch.nodes.preflight.site import Found, Site, Verdict, passed
 from launch.nodes.staging import Staging
-from launch.plan.group import GroupPlan, plan_group
+from launch.plan.group import GroupPlan
 from recipe.config.check import check_cluster
 from recipe.config.load import Loaded
 from recipe.config.models import Hardware
@@ -63,7 +63,7 @@ def preflight(work: Work, profile: str | None, *, measure: bool = False, least: 
         # The nodes can be looked at without it.
         subject = named(checked.profile, checked.cluster, None)
         extra += [Found("image", None, Verdict.FAIL, it.message, it.hint, it.where) for it in error.problems]
-    plan = plan_group(checked.profile, checked.cluster, subject)
+    plan = planned(checked, subject, work.home)
     _, past = work.look()
     old = work.generation(past.running) if past.running is not None else None
     if isinstance(work.engine, SlurmEngine):

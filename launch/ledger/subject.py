@@ -4,16 +4,19 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from launch.engines.rendered import with_files
 from launch.group.transition import Generation
 from launch.ledger.history import Revision
+from launch.ledger.pinned import pulled
 from launch.ledger.work import Work
 from launch.nodes import environment, image, reach
 from launch.nodes.environment import Environment
 from launch.nodes.image import StagedImage
 from launch.nodes.preflight.run import survey
 from launch.nodes.preflight.site import Old, Site, plan_ports
+from launch.nodes.pulled import PulledImage
 from launch.nodes.staging import Staging
-from launch.plan.group import GroupPlan, Subject
+from launch.plan.group import GroupPlan, Subject, plan_group
 from launch.plan.place import Place
 from recipe.applier.patchset import PatchSet
 from recipe.catalogue.compile import compile_profile
@@ -53,9 +56,14 @@ def named(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | N
     return Subject("image", reference or str(value.base), patchset)
 
 
-def in_job(home: Path) -> list[str]:
-    """The command with which a job judges its own group; this checkout must be where jobs run, too."""
-    return [sys.executable, "-m", "launch.cli.in_job", "--home", str(home)]
+def planned(checked: Checked, subject: Subject, home: Path, certificate: str | None = None) -> GroupPlan:
+    """The whole plan, with the files of its engine. `certificate`: the sha256 (hex) of the one about the image.
+
+    Errors: HallmarkError for what the engine cannot do.
+    """
+    # The command with which a job judges its own group; this checkout must be where jobs run, too.
+    judge = [sys.executable, "-m", "launch.cli.in_job", "--home", str(home)]
+    return with_files(plan_group(checked.profile, checked.cluster, subject), checked, judge, certificate)
 
 
 @dataclass(frozen=True)
@@ -83,17 +91,24 @@ def found(checked: Checked, reference: str | None) -> Found:
         subject = replace(subject, reference=str(made.folder), digest=made.digest)
         return Found(subject, made, _ids(compiled), compiled)
     subject = named(profile, cluster, reference)
-    registry = registry_of(cluster)
-    where = None if reference is None else "--image"
-    here = image.resolve(subject.reference, where, registry, hardware.value.architecture)
-    digest = here.config_digest.removeprefix("sha256:")
+    staging: Staging
+    if cluster.value.engine == "slurm":
+        by_digest, here = pulled(checked, subject)
+        digest = here.config_digest.removeprefix("sha256:")
+        subject, staging = replace(subject, reference=by_digest), PulledImage(by_digest, digest)
+    else:
+        registry = registry_of(cluster)
+        where = None if reference is None else "--image"
+        here = image.resolve(subject.reference, where, registry, hardware.value.architecture)
+        digest = here.config_digest.removeprefix("sha256:")
+        places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
+        staging = image.staged(subject.reference, digest, places, registry)
     # The image itself says what was patched, also when it was built from other files than are here now.
     subject = replace(subject, patchset=here.labels.get(f"{LABEL}.patchset"), digest=digest)
-    places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
     listed = here.labels.get(f"{LABEL}.patches")
     patches = None if listed is None else [it for it in listed.split(",") if it]
     same = compiled if compiled is not None and compiled.sha256 == subject.patchset else None
-    return Found(subject, image.staged(subject.reference, digest, places, registry), patches, same)
+    return Found(subject, staging, patches, same)
 
 
 def _ids(patchset: PatchSet) -> list[str]:
@@ -111,6 +126,8 @@ def registry_of(cluster: Loaded[Cluster]) -> Reference | None:
 def recorded(work: Work, revision: Revision, plan: GroupPlan) -> Staging:
     """What a revision ran. Errors: Mismatch when its records are missing or were edited."""
     subject = revision.subject
+    if subject["kind"] == "image" and work.cluster.value.engine == "slurm":
+        return PulledImage(subject["reference"], subject["digest"])
     if subject["kind"] == "image":
         places = (rank.place for rank in plan.ranks)
         registry = registry_of(work.cluster)

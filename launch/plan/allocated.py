@@ -1,5 +1,6 @@
 """A plan for machines that a scheduler chooses: what all ranks share, and what is only known where they run. Pure."""
 
+import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -8,6 +9,9 @@ from launch.plan.group import GroupPlan, RankPlan
 from recipe.errors import HallmarkError
 
 ADDRESS = "VLLM_HOST_IP"
+_READY = "VLLM_ENGINE_READY_TIMEOUT_S"
+# vLLM's own default for how long an engine may take to come up.
+_READY_SECONDS = "600"
 
 
 class Given(Enum):
@@ -47,6 +51,18 @@ def common(plan: GroupPlan) -> Common:
             )
     env = {name: value for name, value in head.env.items() if not (several and name == ADDRESS)}
     return Common(tuple(argv), ("--headless",) if several else (), env, head.secrets, _any(head), several)
+
+
+def ready_seconds(common: Common) -> float:
+    """How long the group may take until it answers. Errors: HallmarkError when the profile does not give a number."""
+    text = common.env.get(_READY, _READY_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise HallmarkError(f"{_READY} is {text!r}, which is no number of seconds", hint="write one into the profile")
+    return seconds
 
 
 def _own(head: RankPlan, rank: RankPlan, name: str) -> bool:

@@ -176,9 +176,11 @@ def _container(
         profile.value, _folder(cluster, paths.models_folder), _folder(cluster, paths.cache_folder), subject.key
     )
     labelled = containers.labels(cluster.name, profile.name, subject.patchset, rank)
-    parts = {**run, "image": subject.image, "mounts": [asdict(mount) for mount in mounted]}
+    # A scheduler's machines pull it themselves, by the reference's digest.
+    image = subject.reference if cluster.value.allocated else subject.image
+    parts = {**run, "image": image, "mounts": [asdict(mount) for mount in mounted]}
     identity = containers.name(cluster.name, rank, parts)
-    return containers.container(profile.value, subject.image, identity, mounted, labelled)
+    return containers.container(profile.value, image, identity, mounted, labelled)
 
 
 def _model(profile: Profile, cluster: Loaded[Cluster], subject: Subject) -> str:

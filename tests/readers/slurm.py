@@ -32,7 +32,8 @@ for rank in range(len(os.environ["HOSTS"].split())):
         out.flush()
         env = {{**os.environ, "SLURM_PROCID": str(rank)}}
         codes.append(subprocess.run(words, env=env, stdout=out, stderr=2).returncode)
-sys.exit(max(codes))
+# Only a status makes the real one end the others at once.
+sys.exit(99 if 0 in codes else max(codes))
 """
 _PROGRAM = """#!{python}
 import os, sys

@@ -24,7 +24,8 @@ def problems(plan: GroupPlan, cluster: Loaded[Cluster], refusal: Callable[[Group
             found.append(Problem(f"{node.address} is not asked by the slurm engine", where, hint))
     if not found and (why := refusal(plan)) is not None:
         where = cluster.document.where(("engine",))
-        found.append(Problem(f"Slurm would not take the job: {why}", where, "change `slurm` of the cluster file"))
+        hint = "change `slurm` of the cluster file, or see what `sinfo` says"
+        found.append(Problem(f"Slurm would not take the job: {why}", where, hint))
     return found
 
 

@@ -218,3 +218,11 @@ def test_the_probe_of_a_server_that_is_not_there_fails(text: str, tmp_path: Path
     for mode in ("ready", "alive"):
         done = subprocess.run([sys.executable, str(program), mode, "1", "m", "1"], capture_output=True, text=True)
         assert (done.returncode, "refused" in done.stderr) == (1, True)
+
+
+def test_a_time_to_get_ready_that_is_no_number_is_one_error(checked: Checked) -> None:
+    plan = planned(checked)
+    for text in ("soon", "nan", "-1"):
+        ranks = tuple(replace(rank, env={**rank.env, "VLLM_ENGINE_READY_TIMEOUT_S": text}) for rank in plan.ranks)
+        with pytest.raises(HallmarkError, match=f"VLLM_ENGINE_READY_TIMEOUT_S is '{text}', which is no number"):
+            lws.text(replace(plan, ranks=ranks), checked, None)

@@ -1,14 +1,24 @@
 """Groups on a real Slurm of two nodes, with the StandIn of vLLM as ranks: launch, status, logs, stop, and faults."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from launch.group import transition
+from recipe.image.reference import Reference
+from recipe.image.registry import Repository
+from scripts.engines import registry
 from scripts.engines.slurm import Slurm
-from tests.standin.world import World, until
+from tests.conftest import possible
+from tests.launch.proof.test_attached import image
+from tests.standin.hooks import at_call
+from tests.standin.world import World, free_ports, until
+
+pytestmark = pytest.mark.slurm
 
 
 @pytest.fixture
@@ -166,34 +176,78 @@ def test_what_slurm_would_not_take_is_refused_before_anything_is_touched(cluster
     assert refused.exit == 2
     assert "Slurm would not take the job: " in refused.err
     assert "partition" in refused.err
+    looked = cluster.run("preflight", "pair", "--json")
+    assert (looked.exit, looked.document["verdict"]) == (2, "FAIL")
     assert cluster.done("history", "pair")["revisions"] == []
 
 
-def test_slurm_that_does_not_answer_or_is_not_there_is_unreachable(
+def test_of_a_slurm_that_does_not_answer_nothing_is_taken_for_stopped(
     cluster: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.brief_trials()
     cluster.done("launch", "pair")
     lost = tmp_path / "slurm.conf"
     lost.write_text("ClusterName=x\nSlurmctldHost=localhost\nSlurmctldPort=1\nAuthType=auth/none\n")
-    lost.write_text(lost.read_text() + "MessageTimeout=2\nSlurmctldTimeout=2\nNodeName=x\n")
+    lost.write_text(lost.read_text() + "MessageTimeout=1\nSlurmctldTimeout=1\nNodeName=x\n")
     with monkeypatch.context() as patched:
         patched.setenv("SLURM_CONF", str(lost))
-        found = cluster.run("status", "pair")
-        assert (found.exit, "squeue: " in found.err) == (5, True)
+        found = cluster.run("status", "pair", "--json")
+        assert (found.exit, found.document["state"]) == (2, "degraded")
+        assert [rank["reached"] for rank in found.document["ranks"]] == [False, False]
+        stopped = cluster.run("stop", "pair")
+        assert (stopped.exit, "squeue: " in stopped.err) == (5, True)
     with monkeypatch.context() as patched:
-        patched.setenv("PATH", str(tmp_path))
-        found = cluster.run("status", "pair")
+        patched.setenv("PATH", f"{tmp_path}:/usr/sbin:/bin")
+        patched.setattr("shutil.which", lambda name: None)
+        found = cluster.run("stop", "pair")
         assert (found.exit, "there is no program squeue on PATH" in found.err) == (5, True)
     assert cluster.done("status", "pair")["state"] == "running"
 
 
-def test_an_image_on_slurm_is_rendered_but_not_launched(cluster: World) -> None:
-    nodes = [{"name": "left", "address": "local"}, {"name": "right", "address": "local"}]
-    cluster.cluster(engine="slurm", nodes=nodes, paths={"state": str(cluster.node), "models": str(cluster.models)})
-    refused = cluster.run("launch", "pair")
-    assert refused.exit == 2
-    assert "the slurm engine with images is rendered but not launched by this version" in refused.err
+def test_an_image_is_launched_by_its_digest_through_a_standin_of_pyxis(
+    cluster: World, slurm_nodes: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """enroot and pyxis are not here: the StandIn of srun takes their options away and runs the ranks on the machine."""
+    [port] = free_ports(1)
+    with possible():
+        started = registry.start(tmp_path / "registry", port)
+    try:
+        with Repository(Reference(started.address, "vllm")) as repository:
+            manifest = image(repository)
+        (tmp_path / "srun").write_text(
+            f"""#!/bin/bash
+for word; do case $word in --*container-*) echo "$word" >> {tmp_path}/options ;; *) kept+=("$word") ;; esac; done
+exec {shutil.which("srun")} "${{kept[@]}}"
+"""
+        )
+        (tmp_path / "srun").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{cluster.venv}/bin:{os.environ['PATH']}")
+        nodes = [{"name": "left", "address": "local"}, {"name": "right", "address": "local"}]
+        paths = {"state": str(cluster.node), "models": str(cluster.models)}
+        cluster.cluster(engine="slurm", nodes=nodes, paths=paths)
+        tag = f"{started.address}/vllm:one"
+        launched = cluster.done("launch", "pair", "--image", tag)
+        assert [gate["verdict"] for gate in launched["gates"]] == ["pass", "pass"]
+        status = cluster.done("status", "pair")
+        assert (status["state"], status["image"]) == ("running", f"{started.address}/vllm@{manifest}")
+        options = (tmp_path / "options").read_text().splitlines()
+        assert f"--container-image={started.address}#vllm@{manifest}" in options
+        assert f"{cluster.models}/tiny:/models/tiny:ro" in options[1]
+        assert "nothing to do" in cluster.run("launch", "pair", "--image", tag).err
+        cluster.done("stop", "pair")
+    finally:
+        started.end()
+
+
+def test_a_launch_that_was_killed_leaves_one_job_of_the_next_one(cluster: World, slurm_nodes: Slurm) -> None:
+    cluster.brief_trials()
+    killed = cluster.begin("launch", "pair", before=at_call(transition, "wait_until_ready", 1)(signal.SIGKILL))
+    assert killed.wait().exit == 128 + signal.SIGKILL
+    [old] = jobs(slurm_nodes)
+    cluster.done("launch", "pair")
+    [new] = jobs(slurm_nodes)
+    assert new != old
+    assert ended(slurm_nodes, old).startswith("CANCELLED")
 
 
 def test_a_launch_that_waits_in_the_queue_is_given_up_with_ctrl_c(cluster: World, slurm_nodes: Slurm) -> None:

@@ -23,6 +23,7 @@ from tests.standin.world import free_ports
 
 pytestmark = [
     pytest.mark.vllm,
+    pytest.mark.slurm,
     pytest.mark.skipif(
         (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="vLLM's CPU build is for Linux on x86-64"
     ),
