@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from launch.nodes.staging import Bars, silent
 from recipe.applier.patchset import PatchSet
 from recipe.errors import HallmarkError
 from recipe.image.reference import remote
@@ -16,7 +17,7 @@ class PulledImage:
     digest: str
     patchset: PatchSet | None = None
 
-    def stage(self, say: Callable[[str], None]) -> None:
+    def stage(self, say: Callable[[str], None], bars: Bars = silent) -> None:
         """Nothing to do: each machine pulls it by its digest."""
 
     def differences(self) -> list[str]:
