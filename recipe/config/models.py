@@ -13,7 +13,6 @@ from recipe.config.fields import (
     Capability,
     Count,
     Env,
-    EnvName,
     Fabric,
     Interface,
     Name,
@@ -273,12 +272,12 @@ class SupportRow(Model):
     model: Text | None = Field(None, description="part of the model's name, in any case")
     flags: dict[str, Any] = Field(default_factory=dict, description="serve flags with the value that matters")
     draft: dict[str, Any] = Field(default_factory=dict, description="speculative settings with the value that matters")
+    draft_settings: tuple[Text, ...] = Field((), description="speculative settings that matter with any value")
     draft_tokens_below: Count | None = Field(None, description="matches fewer draft tokens than this")
     extra: Name | None = Field(None, description="an extra of the vLLM package")
-    unless_env: EnvName | None = Field(None, description="a variable that settles the matter when it is set")
     unless_patch: Name | None = Field(None, description="a patch that settles the matter when the profile lists it")
     effect: Literal["refuse", "warn", "note", "set", "pin"] = Field(description="what follows when the row matches")
-    set: Env = Field(default_factory=dict, description="variables that `effect: set` adds")
+    set: Env = Field(default_factory=dict, description="variables that `effect: set` adds unless the profile has them")
     pins: dict[Name, Text] = Field(default_factory=dict, description="versions that the release itself pins")
     why: Text = Field(description="the fault, in one line")
     hint: Text | None = Field(None, description="what to write instead")

@@ -8,17 +8,24 @@ from recipe.config.load import Loaded
 from recipe.config.models import Hardware, Profile, Support, SupportRow
 from recipe.config.source import Loc
 
-_SEVERITY: dict[str, Severity] = {"refuse": "error", "warn": "warning", "note": "note", "set": "note"}
+_SEVERITY: dict[str, Severity] = {"refuse": "error", "warn": "warning", "note": "note"}
 
 
 def support_rules(profile: Loaded[Profile], hardware: Hardware, support: Support) -> Iterator[Finding]:
     """Findings of all rows that match; none for a fork."""
     for row in matching(profile.value, hardware, support):
-        loc = _loc(row)
         message = f"vLLM {profile.value.release} on {profile.value.hardware} ({row.id})"
-        if row.effect == "set":
-            message += f" gets {', '.join(f'{name}={value}' for name, value in row.set.items())}"
-        yield finding(_SEVERITY[row.effect], profile, loc, message, why=f"{row.why} [{row.source}]", hint=row.hint)
+        why = f"{row.why} [{row.source}]"
+        if row.effect != "set":
+            yield finding(_SEVERITY[row.effect], profile, _loc(row), message, why=why, hint=row.hint)
+            continue
+        env = profile.value.env
+        if added := [f"{name}={value}" for name, value in row.set.items() if name not in env]:
+            yield finding("note", profile, ("vllm",), f"{message} gets {', '.join(added)}", why=why, hint=row.hint)
+        for name, value in row.set.items():
+            if env.get(name, value) != value:
+                kept = f"{message} would get {name}={value}, but the profile's own {env[name]} counts"
+                yield finding("note", profile, ("env", name), kept, why=why, hint=row.hint)
 
 
 def settings(profile: Profile, hardware: Hardware, support: Support) -> dict[str, str]:
@@ -48,9 +55,9 @@ def _concerns(row: SupportRow, profile: Profile, hardware: Hardware) -> bool:
         and (row.model is None or row.model.lower() in profile.model.lower())
         and all(_same(profile.serve.get(flag), value) for flag, value in row.flags.items())
         and all(_same(draft.get(key), value) for key, value in row.draft.items())
+        and all(draft.get(key) is not None for key in row.draft_settings)
         and (row.draft_tokens_below is None or (isinstance(tokens, int) and tokens < row.draft_tokens_below))
         and (row.extra is None or row.extra in profile.extras)
-        and (row.unless_env is None or row.unless_env not in profile.env)
         and (row.unless_patch is None or row.unless_patch not in patches)
     )
 

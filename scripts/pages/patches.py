@@ -10,9 +10,9 @@ from scripts.pages.text import generated, table, thread
 
 _INTRO = """\
 One file a patch, in `recipe/patches/`; `hallmark plan PROFILE` says what state each has against a release. What the
-DeepSeek-V4 patches change was shown on vLLM's real modules [on the CPU](proofs/cpu.md), and of the expert dispatch, the
-load guards and the quantisation modes [on one H200](proofs/h200-0.26.0.md). Everything else is *not verified on
-hardware*, and so is all of it on a GB10."""
+DeepSeek-V4 patches change was shown on vLLM's real modules [on the CPU](proofs/cpu.md), and with vLLM 0.26.0
+[on one H200](proofs/h200-0.26.0.md) for those whose proof names that page; with all of them the tokens there are the
+released ones, to the bit. Other releases, and all of it on a GB10 (SM121), are *not verified on hardware*."""
 _MATRIX = """\
 ## Releases
 

@@ -9,7 +9,8 @@ from scripts.pages.text import generated, table
 
 _INTRO = """\
 What Hallmark refuses, warns about or sets, and where it knows that from. "wheels" means: read in the released wheels,
-not run; no row here is verified on hardware."""
+not run. A row that names a page of [proofs](proofs/) was seen on that hardware; no other row is verified on hardware.
+A variable that the profile sets itself is left as it is."""
 
 
 def page() -> str:
@@ -25,9 +26,9 @@ def page() -> str:
 def _when(row: SupportRow) -> str:
     parts = [f"compute capability {' or '.join(row.capabilities)}" if row.capabilities else "", row.model or ""]
     parts += [_setting(name, value) for name, value in {**row.flags, **row.draft}.items()]
+    parts += [f"`{name}` set for the draft" for name in row.draft_settings]
     parts += [f"extra `{row.extra}`" if row.extra else ""]
     parts += [f"fewer than {row.draft_tokens_below} draft tokens" if row.draft_tokens_below else ""]
-    parts += [f"unless `{row.unless_env}` is set" if row.unless_env else ""]
     parts += [f"unless `{row.unless_patch}` is applied" if row.unless_patch else ""]
     return ", ".join(part for part in parts if part) or "always"
 

@@ -32,6 +32,7 @@ def main() -> int:
             command.add_argument("--only", help="names of cases, with commas between")
             command.add_argument("--parallel", type=int, default=4, help="engines side by side")
             command.add_argument("--limit", type=float, default=420, help="seconds for one engine")
+            command.add_argument("--warm", action="store_true", help="wait for no kernels: this machine has them")
         else:
             command.add_argument("--pairs", type=int, default=40)
             command.add_argument("--eager", action="store_true", help="without CUDA graphs")
@@ -73,7 +74,7 @@ def _on_machine(options: argparse.Namespace) -> int:
         print({key: measured[key] for key in ("ratio", "interval", "steps")}, len(measured["pairs"]))
         return 0
     names = options.only.split(",") if options.only else [case["name"] for case in plan["cases"]]
-    for some in _waves(plan, names):
+    for some in [names] if options.warm else _waves(plan, names):
         run.cases(places, plan, some, options.parallel, options.limit, until)
     return 0
 

@@ -1,7 +1,8 @@
 """`python -m scripts.proofs.boot CASE OUT`: start one engine in this process, let it generate, write down what it did.
 
 CASE and OUT are JSON files. CASE: {"model", "spec" (the speculative config or null), "engine" (more arguments of
-vllm.LLM), "tokens" (how many to generate for each prompt), "experts" (whether to compare them with the checkpoint)}.
+vllm.LLM), "tokens" (how many to generate for each prompt), "experts" (whether to compare them with the checkpoint),
+"modules" (whether to look which module of the trunk does not repeat itself)}.
 OUT has `error` {"type", "message"} when the engine did not start or did not generate.
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 
 _PROMPTS, _PROMPT_TOKENS = 4, 300
 """Longer than a block of 256, so that every cache is read across blocks."""
+_FORCED_PROMPTS, _FORCED_TOKENS = 8, 64
 
 
 def main(case_file: str, out_file: str) -> int:
@@ -39,6 +41,7 @@ def main(case_file: str, out_file: str) -> int:
 def _run(case: dict[str, Any], result: dict[str, Any], save: Callable[[], None]) -> None:
     # The engine runs in this process, so that its layers can be looked at.
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    share_kernels()
     from vllm import LLM  # type: ignore[import-not-found,unused-ignore]
 
     witness = None
@@ -58,6 +61,10 @@ def _run(case: dict[str, Any], result: dict[str, Any], save: Callable[[], None])
         result["outputs"] = generate(llm, prompts(llm), case["tokens"])
         if case["spec"]:
             result["speculation"] = _speculation(llm)
+        save()
+        # Twice: how far one engine repeats itself.
+        result["forced"] = [forced(llm), forced(llm)]
+        _look_further(llm, case, result)
         if witness is not None:
             try:
                 witness.kernel()
@@ -70,6 +77,16 @@ def _run(case: dict[str, Any], result: dict[str, Any], save: Callable[[], None])
             result["experts"] = [asdict(layer) for layer in witness.layers]
 
 
+def share_kernels() -> None:
+    """Take DeepGEMM from the installed package, whatever the tree: it names compiled kernels by its own path too, and
+    would compile for minutes what another tree has compiled."""
+    site = os.environ.get("PROOF_SITE")
+    if site:
+        import vllm.third_party  # type: ignore[import-not-found,unused-ignore]
+
+        vllm.third_party.__path__.insert(0, str(Path(site) / "vllm" / "third_party"))
+
+
 def arguments(case: dict[str, Any]) -> dict[str, Any]:
     """Arguments of vllm.LLM for a case: small, eager, several engines side by side on one GPU."""
     fixed: dict[str, Any] = {
@@ -79,6 +96,9 @@ def arguments(case: dict[str, Any]) -> dict[str, Any]:
         "max_model_len": 4096,
         "max_num_seqs": 4,
         "enforce_eager": True,
+        # vLLM sorts the tokens of an expert with atomic additions from 1,024 routed ones (170 tokens with 6 experts
+        # each) on, so larger steps give other sums each time.
+        "max_num_batched_tokens": 128,
         # Only a bound for the start; the cache's size is given so that engines do not profile each other.
         "gpu_memory_utilization": 0.1,
         "kv_cache_memory_bytes": 2 << 30,
@@ -88,7 +108,7 @@ def arguments(case: dict[str, Any]) -> dict[str, Any]:
     return {**fixed, **case["engine"]}
 
 
-def prompts(llm: Any) -> list[dict[str, list[int]]]:
+def prompts(llm: Any, count: int = _PROMPTS) -> list[dict[str, list[int]]]:
     """Seeded prompts of ordinary tokens, the same for every case with this vocabulary."""
     import random
 
@@ -96,7 +116,7 @@ def prompts(llm: Any) -> list[dict[str, list[int]]]:
     generator = random.Random(1)
     return [
         {"prompt_token_ids": [generator.randrange(2, vocabulary - 1) for _ in range(_PROMPT_TOKENS + i)]}
-        for i in range(_PROMPTS)
+        for i in range(count)
     ]
 
 
@@ -111,6 +131,43 @@ def generate(llm: Any, prompts: list[dict[str, list[int]]], tokens: int) -> list
         places = output.outputs[0].logprobs or []
         found.append({"tokens": ids, "logprobs": [place[id].logprob for place, id in zip(places, ids, strict=False)]})
     return found
+
+
+def forced(llm: Any) -> dict[str, list[float]]:
+    """What the target says at every place of answers that are given: each prompt's is one token over and over.
+
+    So every case is asked about the same places after the same tokens, whatever it would have written itself. Returns
+    for each place the target's `best` token, the `logprob` of the given one and that of the best.
+    """
+    from vllm import SamplingParams
+
+    llm.reset_prefix_cache()
+    asked = prompts(llm, _FORCED_PROMPTS)
+    given = [prompt["prompt_token_ids"][0] for prompt in asked]
+    fixed: dict[str, Any] = {"temperature": 0, "ignore_eos": True, "detokenize": False, "logprobs": 1}
+    sampling = [SamplingParams(max_tokens=_FORCED_TOKENS, allowed_token_ids=[token], **fixed) for token in given]
+    found: dict[str, list[float]] = {"best": [], "logprob": [], "best_logprob": []}
+    for token, output in zip(given, llm.generate(asked, sampling, use_tqdm=False), strict=True):
+        for place in output.outputs[0].logprobs:
+            best = max(place, key=lambda id: (place[id].logprob, -id))
+            found["best"].append(best)
+            found["logprob"].append(place[token if token in place else best].logprob)
+            found["best_logprob"].append(place[best].logprob)
+    return found
+
+
+def _look_further(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
+    """The caches' shapes and, where asked for, the modules that do not repeat themselves; what the engine did stands
+    also when this fails."""
+    from scripts.proofs import look
+
+    try:
+        result["caches"] = look.caches(llm)
+        if case.get("modules"):
+            result["modules"] = look.modules(llm, prompts(llm, 1)[0])
+    except Exception as error:
+        traceback.print_exc()
+        result["look_error"] = f"{type(error).__name__}: {error}"
 
 
 def _speculation(llm: Any) -> dict[str, Any]:

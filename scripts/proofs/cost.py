@@ -1,8 +1,8 @@
 """What patches cost while decoding: two engines side by side on one GPU, one with each tree, measured in turns.
 
-`measure` is the controller; `python -m scripts.proofs.cost CASE` is one engine, which does one round whenever a line
-arrives on its standard input. A round is the time from a batch's first token to its last, so prefill does not count;
-only one engine works at a time, and which of a pair goes first is drawn anew for every pair.
+`measure` is the controller; `python -m scripts.proofs.cost CASE` is one engine, which does as each line on its standard
+input says. In a round both decode the same batch, prefill not counted, and they take turns step by step: a machine that
+is slow for a while is slow for both. Which of the two goes first is drawn anew for every step.
 """
 
 import json
@@ -18,31 +18,28 @@ from scripts.proofs import run
 from scripts.proofs.run import Places
 
 _TOKENS = 256
-_MARK = "ROUND "
+_MARK = "ANSWER "
 
 
 def measure(places: Places, plan: dict[str, Any], pairs: int, until: float, eager: bool) -> dict[str, Any]:
-    """Rounds of the trees `released` and `patched` in pairs; stops early at `until` (a time of time.monotonic()).
+    """Rounds of the trees `released` and `patched`; stops early at `until` (a time of time.monotonic()).
 
-    Returns {"pairs": [[released, patched], ...] in seconds a step, "ratio", "interval", "steps"}.
+    Returns {"pairs": [[released, patched], ...] in seconds a step, one pair a round, "ratio", "interval", "steps": how
+    many a round had}.
     """
     names = ("released", "patched")
     engines = {name: _start(places, plan, name, eager) for name in names}
     try:
-        for name in names:
-            # Two rounds before it counts: kernels are compiled in the first.
-            for _ in range(2):
-                _round(engines[name])
+        # Two rounds before it counts: kernels are compiled in the first.
+        order = random.Random(1)
+        for _ in range(2):
+            _round(engines, order)
         found: list[list[float]] = []
         steps: set[int] = set()
-        order = random.Random(1)
         while len(found) < pairs and time.monotonic() < until:
-            times = {}
-            for name in order.sample(names, 2):
-                answer = _round(engines[name])
-                times[name] = answer["seconds"] / answer["steps"]
-                steps.add(answer["steps"])
-            found.append([times["released"], times["patched"]])
+            times = _round(engines, order)
+            found.append([sum(times[name]) / len(times[name]) for name in names])
+            steps.add(len(times["released"]))
     finally:
         for engine in engines.values():
             engine.kill()
@@ -80,9 +77,24 @@ def _start(places: Places, plan: dict[str, Any], name: str, eager: bool) -> subp
     )
 
 
-def _round(engine: subprocess.Popen[str]) -> dict[str, Any]:
+def _round(engines: dict[str, subprocess.Popen[str]], order: random.Random) -> dict[str, list[float]]:
+    """Seconds of each step that both engines had, by tree."""
+    left = {name: bool(_ask(engine, "begin")["left"]) for name, engine in engines.items()}
+    times: dict[str, list[float]] = {name: [] for name in engines}
+    while all(left.values()):
+        for name in order.sample(list(engines), len(engines)):
+            answer = _ask(engines[name], "step")
+            times[name].append(answer["seconds"])
+            left[name] = answer["left"]
+    for name, engine in engines.items():
+        while left[name]:
+            left[name] = _ask(engine, "step")["left"]
+    return times
+
+
+def _ask(engine: subprocess.Popen[str], what: str) -> dict[str, Any]:
     assert engine.stdin is not None and engine.stdout is not None
-    engine.stdin.write("\n")
+    engine.stdin.write(f"{what}\n")
     engine.stdin.flush()
     for line in engine.stdout:
         if line.startswith(_MARK):
@@ -92,10 +104,11 @@ def _round(engine: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def _serve(case_file: str) -> None:
-    """One engine: a round for every line of standard input."""
-    from vllm import LLM, SamplingParams  # type: ignore[import-not-found,unused-ignore]
-
+    """One engine: `begin` takes the batch up to its first tokens, `step` is one more step."""
     from scripts.proofs import boot
+
+    boot.share_kernels()
+    from vllm import LLM, SamplingParams  # type: ignore[import-not-found,unused-ignore]
 
     case = json.loads(Path(case_file).read_text(encoding="utf-8"))
     # Every round computes the same; with the prefix cache later ones would begin elsewhere than the first.
@@ -103,17 +116,17 @@ def _serve(case_file: str) -> None:
     prompts = boot.prompts(llm)
     sampling = SamplingParams(max_tokens=_TOKENS, temperature=0, ignore_eos=True, detokenize=False)
     engine = llm.llm_engine
-    for number, _ in enumerate(sys.stdin):
-        for index, prompt in enumerate(prompts):
-            engine.add_request(f"{number}-{index}", prompt, sampling)
-        begin, steps = 0.0, 0
-        while engine.has_unfinished_requests():
-            outputs = engine.step()
-            if begin:
-                steps += 1
-            elif len(outputs) == len(prompts):
-                begin = time.perf_counter()
-        print(_MARK + json.dumps({"seconds": time.perf_counter() - begin, "steps": steps}), flush=True)
+    for number, line in enumerate(sys.stdin):
+        begin = time.perf_counter()
+        if line.strip() == "begin":
+            for index, prompt in enumerate(prompts):
+                engine.add_request(f"{number}-{index}", prompt, sampling)
+            while len(engine.step()) < len(prompts):
+                pass
+        else:
+            engine.step()
+        answer = {"seconds": time.perf_counter() - begin, "left": engine.has_unfinished_requests()}
+        print(_MARK + json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

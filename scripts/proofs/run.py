@@ -64,6 +64,9 @@ def environment(places: Places, folder: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
         # What vLLM keeps about its models there is of one source tree: two that take turns look at each anew.
         "VLLM_CACHE_ROOT": str(places.out.parent / "cache" / folder.name),
+        # No patch touches DeepGEMM, so all trees use one and what it has compiled.
+        "PROOF_SITE": str(places.site),
+        "DG_JIT_CACHE_DIR": str(places.out.parent / "cache" / "deep_gemm"),
     }
     return os.environ | _ENV | own
 
@@ -81,18 +84,20 @@ def engine_case(places: Places, case: dict[str, Any]) -> dict[str, Any]:
         "model": str(places.checkpoints / case["model"]),
         "spec": spec,
         "engine": ({} if dense else {"kv_cache_dtype": "fp8"}) | case.get("engine", {}),
-        "tokens": 64,
+        "tokens": case.get("tokens", 64),
         "experts": not dense,
+        "modules": case.get("modules", False),
     }
 
 
 def cases(places: Places, plan: dict[str, Any], names: list[str], parallel: int, limit: float, until: float) -> None:
-    """Run the cases `names`, at most `parallel` at a time and `limit` seconds each.
+    """Run the cases `names` in that order, at most `parallel` at a time and `limit` seconds each.
 
     None is begun after `until`, a time of time.monotonic(), and none goes on for more than `_GRACE` seconds after it.
     """
     places.out.mkdir(parents=True, exist_ok=True)
-    chosen = [case for case in plan["cases"] if case["name"] in names and not _result(places, case).exists()]
+    known = {case["name"]: case for case in plan["cases"]}
+    chosen = [known[name] for name in names if not _result(places, known[name]).exists()]
     making = threading.Lock()
 
     def run(case: dict[str, Any]) -> None:
@@ -131,7 +136,7 @@ def _run(places: Places, case: dict[str, Any], folder: Path, limit: float) -> No
             command,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=environment(places, folder) | case.get("env", {}),
+            env=variables,
             start_new_session=True,
         )
         try:

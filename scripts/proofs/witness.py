@@ -33,6 +33,7 @@ class Layer:
     kind: str
     as_loaded: float | None
     wrong: float
+    backend: str = ""
     kernel: float | None = None
     judged: bool = False
 
@@ -81,7 +82,7 @@ class Witness:
                 wrong += int((error > 0).sum())
                 elements += error.numel()
         as_loaded = largest if math.isfinite(largest) else None
-        seen = Layer(prefix, type(method).__name__, kind, as_loaded, wrong / elements)
+        seen = Layer(prefix, type(method).__name__, kind, as_loaded, wrong / elements, _backend(method))
         self.layers.append(seen)
         self._held.append((seen, layer, prefix))
 
@@ -126,6 +127,12 @@ class Witness:
             expected += share * (inner @ w2.T)
         error = float((found - expected).norm() / expected.norm())
         return error if math.isfinite(error) else None
+
+
+def _backend(method: Any) -> str:
+    """The kernel that the method has chosen."""
+    chosen = getattr(method, "mxfp4_backend", None) or getattr(method, "nvfp4_backend", None)
+    return str(getattr(chosen, "value", chosen or ""))
 
 
 def _held(method: str, layer: Any) -> dict[str, Any]:

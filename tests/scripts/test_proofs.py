@@ -14,10 +14,12 @@ from scripts.proofs import cost, prepare, run, table, trees
 
 # Answers as the checkpoint's name says, so that a case chooses what its engine does.
 STANDIN = """
-import pathlib, time, types
+import os, pathlib, time, types
 
 class SamplingParams:
-    def __init__(self, **settings): self.count = settings["max_tokens"]
+    def __init__(self, **settings):
+        self.count = settings["max_tokens"]
+        self.given = settings.get("allowed_token_ids", [None])[0]
 
 class LLM:
     def __init__(self, model, **engine):
@@ -27,20 +29,46 @@ class LLM:
         if self.kind == "hangs":
             time.sleep(600)
         config = types.SimpleNamespace(get_vocab_size=lambda: 100)
-        self.llm_engine = types.SimpleNamespace(model_config=config)
+        self.waiting, self.left = 0, 0
+        self.llm_engine = types.SimpleNamespace(
+            model_config=config,
+            add_request=self.add_request,
+            step=self.step,
+            has_unfinished_requests=lambda: self.left > 0,
+        )
+
+    def add_request(self, name, prompt, sampling):
+        self.waiting, self.left = self.waiting + 1, 4
+
+    def step(self):
+        # The first step is not the whole batch's, as when prompts are taken in in parts.
+        if self.left < 4:
+            time.sleep(0.1 if "patched" in os.environ["VLLM_CACHE_ROOT"] else 0)
+        self.left -= 1
+        ready, self.waiting = (self.waiting, 0) if self.left < 3 else (0, self.waiting)
+        return [None] * ready
+
+    def reset_prefix_cache(self): pass
 
     def generate(self, prompts, sampling, use_tqdm):
         if self.kind == "slow":
             time.sleep(600)
-        first = 7 if self.kind == "other" else 5
-        tokens = [first] * sampling.count
-        chosen = [{first: types.SimpleNamespace(logprob=-0.5)}] * sampling.count
-        answer = types.SimpleNamespace(token_ids=tokens, logprobs=chosen)
-        return [types.SimpleNamespace(outputs=[answer]) for _ in prompts]
+        if self.kind == "tells":
+            pathlib.Path(os.environ["OWN_FOLDER"]).mkdir(exist_ok=True)
+        best = 7 if self.kind == "other" else 5
+        given = sampling if isinstance(sampling, list) else [sampling] * len(prompts)
+        return [self.answer(best, one) for one in given]
+
+    def answer(self, best, asked):
+        token = asked.given or best
+        place = {best: types.SimpleNamespace(logprob=-0.5), token: types.SimpleNamespace(logprob=-best / 10)}
+        answer = types.SimpleNamespace(token_ids=[token] * asked.count, logprobs=[place] * asked.count)
+        return types.SimpleNamespace(outputs=[answer])
 """
 MAIN, SWA = trees.QUANT_MODES["main"], trees.QUANT_MODES["swa"]
 SOURCES = {
     "vllm/__init__.py": STANDIN,
+    "vllm/third_party/__init__.py": "",
     MAIN[0]: f"""from vllm.v1.kv_cache_interface import (
     MLAAttentionSpec,
     get_kv_quant_mode,
@@ -167,36 +195,55 @@ def test_a_case_is_judged_by_its_error_and_by_the_tokens_of_another(places: run.
     }
     assert not table.as_expected(found)
     text = table.markdown(found)
-    assert "256 of 256 before the first that differs from base; log-probabilities 0 apart" in text
-    assert "0 of 256 before the first that differs from base |" in text
+    assert "256 of 256 before the first that differs from base; given the same tokens, 512 of 512 best" in text
+    assert "0 of 256 before the first that differs from base; given the same tokens, 0 of 512 best" in text
 
 
-def outputs(*logprobs: float) -> dict[str, Any]:
-    """A case that started and gave the tokens 1, 2, … with these log-probabilities."""
-    tokens = list(range(1, len(logprobs) + 1))
-    return {
-        "started": True,
-        "start_s": 1,
-        "exit": 0,
-        "error": None,
-        "outputs": [{"tokens": tokens, "logprobs": list(logprobs)}],
-    }
+def answered(best: list[int], logprob: float) -> dict[str, Any]:
+    """A case that started, with another free token than any other, and these answers at the given places."""
+    forced = {"best": best, "logprob": [logprob] * len(best), "best_logprob": [0.0] * len(best)}
+    free = [{"tokens": [hash((*best, logprob))], "logprobs": [-1.0]}]
+    end = {"started": True, "start_s": 1, "exit": 0, "error": None}
+    return {**end, "outputs": free, "forced": [forced, forced]}
 
 
 @pytest.mark.parametrize(
-    ("patched", "verdict"), [((-1.2, -1.2, -9), "as expected"), ((-2.0, -2.0, -9), "not as expected")]
+    ("best", "logprob", "verdict"),
+    [
+        ([1] * 88 + [2] * 12, -1.1, "as expected"),
+        ([1] * 88 + [2] * 12, -1.2, "not as expected"),
+        ([1] * 60 + [2] * 40, -1.1, "not as expected"),
+    ],
 )
 def test_other_tokens_are_the_same_when_two_starts_of_one_tree_differ_as_much(
-    patched: tuple[float, ...], verdict: str, tmp_path: Path
+    best: list[int], logprob: float, verdict: str, tmp_path: Path
 ) -> None:
     steps = plan(base="native", again="native", patched="native")
     steps["cases"][1] |= {"same-as": "base", "repeats": True}
     steps["cases"][2] |= {"same-as": "base"}
-    ran = {"base": outputs(-1, -1, -1), "again": outputs(-1.1, -1.1, -1.1), "patched": outputs(*patched)}
-    ran["patched"]["outputs"][0]["tokens"][2] = 99
-    for name, result in ran.items():
+    again = answered([1] * 90 + [2] * 10, -1.1)
+    for name, result in {"base": answered([1] * 100, -1), "again": again, "patched": answered(best, logprob)}.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(result))
     assert table.collect(tmp_path, steps)["cases"]["patched"]["verdict"] == verdict
+
+
+def test_kernels_that_repeat_themselves_leave_no_room_for_another_answer(tmp_path: Path) -> None:
+    steps = plan(base="native", again="native", patched="native")
+    steps["cases"][1] |= {"same-as": "base", "repeats": True}
+    steps["cases"][2] |= {"same-as": "base"}
+    base = answered([1] * 100, -1)
+    for name, result in {"base": base, "again": base, "patched": answered([1] * 99 + [2], -1)}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(result))
+    found = table.collect(tmp_path, steps)["cases"]
+    assert (found["again"]["verdict"], found["patched"]["verdict"]) == ("as expected", "not as expected")
+
+
+def test_a_case_s_own_variable_names_a_folder_beside_its_result(places: run.Places) -> None:
+    steps = plan(own="tells")
+    steps["cases"][0]["folder"] = "OWN_FOLDER"
+    run.cases(places, steps, ["own"], 1, 60, soon())
+    assert json.loads((places.out / "own.json").read_text())["error"] is None
+    assert (places.out / "own.folder").is_dir()
 
 
 def test_the_patches_put_back_what_was_taken_out_and_the_package_stays_as_it_was(places: run.Places) -> None:
@@ -235,6 +282,15 @@ def test_the_cost_is_the_median_of_the_pairs_with_an_interval_around_it() -> Non
     assert found["ratio"] == 1.0
     low, high = found["interval"]
     assert 0.95 <= low < 1.0 < high <= 1.05
+
+
+def test_the_cost_compares_decode_steps_of_the_two_trees(places: run.Places) -> None:
+    places.out.mkdir()
+    trees = {"released": {}, "patched": {"remove": ["swa"]}}
+    found = cost.measure(places, {"trees": trees}, 3, soon(), eager=True)
+    # Of a round's four steps the first two take the prompts in.
+    assert (len(found["pairs"]), found["steps"]) == (3, [2])
+    assert found["ratio"] > 1
 
 
 def test_acceptance_counts_the_target_s_own_token() -> None:

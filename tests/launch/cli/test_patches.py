@@ -367,6 +367,7 @@ def test_plan_says_what_is_known_about_the_release_on_the_hardware(
     planned = hallmark("plan", "tiny", "--target", site, "--check")
     assert planned.status == 0
     assert "gets VLLM_USE_BREAKABLE_CUDAGRAPH=0" in planned.err
+    assert "gets VLLM_DEEP_GEMM_WARMUP=skip" in planned.err
     assert "[vllm-project/vllm#49922" in planned.err
     text = profile.read_text(encoding="utf-8").replace("dtype: float32", "kv-cache-dtype: nvfp4")
     profile.write_text(text, encoding="utf-8")

@@ -91,14 +91,16 @@ def test_a_bare_environment_name_lies_in_the_cache_and_a_path_beside_the_file(
     assert venv_folder(load_cluster(CHECKOUT, "two-spark.example")) is None
 
 
-def test_a_support_row_sets_a_variable_unless_the_profile_does(tmp_path: Path) -> None:
+def test_a_support_row_sets_a_variable_unless_the_profile_does_and_says_so(tmp_path: Path) -> None:
     case = CHECKOUT / "tests/cases/config/good/profile-support-set.yaml"
     assert check_profile(CHECKOUT, str(case)).profile.value.env["VLLM_USE_BREAKABLE_CUDAGRAPH"] == "0"
     own = case.read_text().replace("env: {", "env: {VLLM_USE_BREAKABLE_CUDAGRAPH: 1, ")
     (tmp_path / "own.yaml").write_text(own)
     checked = check_profile(CHECKOUT, str(tmp_path / "own.yaml"))
     assert checked.profile.value.env["VLLM_USE_BREAKABLE_CUDAGRAPH"] == "1"
-    assert not any("sm90-flashmla" in str(finding) for finding in checked.findings)
+    told = [str(finding) for finding in checked.findings if "sm90-flashmla" in str(finding)]
+    assert len(told) == 1
+    assert "VLLM_USE_BREAKABLE_CUDAGRAPH=0, but the profile's own 1 counts" in told[0]
 
 
 @pytest.mark.parametrize(
