@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -11,7 +12,7 @@ from pathlib import Path
 
 def copy(root: Path, base: Path, out: Path, without: tuple[Path, ...] = ()) -> None:
     """Copy them below `out`; what is below other mount points or one of `without` is not of the image."""
-    for path in sorted(_added(root, base, set(without))):
+    for path in sorted(map(Path, _added(str(root), str(base), set(map(str, without))))):
         target = out / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():
@@ -21,22 +22,27 @@ def copy(root: Path, base: Path, out: Path, without: tuple[Path, ...] = ()) -> N
             shutil.copyfile(path, target)
 
 
-def _added(folder: Path, base: Path, without: set[Path]) -> Iterator[Path]:
+def _added(folder: str, base: str | None, without: set[str]) -> Iterator[str]:
+    """With names and not with paths, because an image has a hundred thousand files."""
+    before = {}
+    if base is not None:
+        with contextlib.suppress(OSError), os.scandir(base) as entries:
+            before = {entry.name: entry for entry in entries}
+    device = Path(folder).stat().st_dev
     with os.scandir(folder) as entries:
         for entry in entries:
-            path, found = Path(entry.path), entry.stat(follow_symlinks=False)
-            if path in without:
+            if entry.path in without:
                 continue
+            old = before.get(entry.name)
+            found = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
-                if not os.path.ismount(path):
-                    yield from _added(path, base / entry.name, without)
-            elif (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)) and _differs(found, base / entry.name):
-                yield path
+                if found.st_dev == device:
+                    yield from _added(entry.path, old.path if old else None, without)
+            elif not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
+                continue
+            elif old is None or _key(old.stat(follow_symlinks=False)) != _key(found):
+                yield entry.path
 
 
-def _differs(found: os.stat_result, before: Path) -> bool:
-    try:
-        old = before.lstat()
-    except OSError:
-        return True
-    return (found.st_size, found.st_mtime_ns, found.st_mode) != (old.st_size, old.st_mtime_ns, old.st_mode)
+def _key(found: os.stat_result) -> tuple[int, int, int]:
+    return found.st_size, found.st_mtime_ns, found.st_mode

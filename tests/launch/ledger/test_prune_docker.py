@@ -56,7 +56,9 @@ def test_b7_only_what_nothing_refers_to_is_removed_and_a_rollback_target_that_so
     assert has(right, built) == {"launched-and-certified", "launched"}
 
     rehearsed = world.done("images", "prune", "pair", "--dry-run")
-    assert [it["names"] for it in rehearsed["removed"]] == [[tag("never-launched")]]
+    # Other tests may have left images of theirs on these engines.
+    mine = [it["names"] for it in rehearsed["removed"] if it["config_digest"] in built.values()]
+    assert mine == [[tag("never-launched")]]
     with locked(world.store().lock, "launch a"):
         busy = world.run("images", "prune", "pair")
     assert (busy.exit, "launch a" in busy.err) == (Exit.BUSY, True), busy.err

@@ -185,17 +185,23 @@ RELEASED = [name for name in names(CHECKOUT, "profiles") if load_profile(CHECKOU
 
 @pytest.mark.parametrize("profile", RELEASED)
 def test_every_profile_with_a_release_builds_on_a_base_of_its_architecture(
-    engine: Engine, cpu: Result, arm64: Result, cpu_base: archive.Base, arm64_base: archive.Base, profile: str
+    engine: Engine,
+    cpu: Result,
+    arm64: Result,
+    twice: "Twice",
+    cpu_base: archive.Base,
+    arm64_base: archive.Base,
+    compiled_base: archive.Base,
+    profile: str,
 ) -> None:
-    bases = {"cpu": cpu_base, "gb10": arm64_base, "h200": vllm.amd64()}
+    bases = {"cpu": cpu_base, "gb10": arm64_base, "h200": compiled_base}
     base = bases[load_profile(CHECKOUT, profile).value.hardware]
-    archive.load(base, engine.client, engine.host)
     result = build(engine, profile, "--base", base.reference)
     assert result.status == Exit.OK, result.told
     assert facts(engine, result.document["image"])["Architecture"] == base.architecture
     said = json.loads(result.document["labels"]["dev.hallmark.checks"])
     assert {said[check] for check in ("patches", "platform", "support", "versions")} == {"pass"}
-    # Its own release's sources are the last layer of a base; what they need is below, shared by the releases.
+    # What a release needs is below its sources, and both are below what was built.
     shared = facts(engine, base.reference)["RootFS"]["Layers"]
     assert facts(engine, result.document["image"])["RootFS"]["Layers"][: len(shared)] == shared
 
@@ -299,11 +305,15 @@ class Twice:
 
 
 @pytest.fixture(scope="module")
-def twice(nodes: Group) -> Twice:
-    # A compiled file beside a patched source, as most installed packages have it.
+def compiled_base() -> archive.Base:
+    """The sources on amd64, with a compiled file beside a patched source, as most installed packages have it."""
     stale = {"vllm/models/deepseek_v4/nvidia/__pycache__/dspark.cpython-311.pyc": b"old"}
-    base = vllm.changed(vllm.amd64(), "localhost/compiled:1", stale)
-    results = []
+    return vllm.changed(vllm.amd64(), "localhost/compiled:1", stale)
+
+
+@pytest.fixture(scope="module")
+def twice(nodes: Group, compiled_base: archive.Base) -> Twice:
+    base, results = compiled_base, []
     for it, umask in zip(nodes.engines, (0o022, 0o077), strict=True):
         archive.load(base, it.client, it.host)
         results.append(build(it, "h200-fp8-dspark", "--base", base.reference, umask=umask))
