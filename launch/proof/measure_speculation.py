@@ -1,6 +1,6 @@
 """Measures whether text that was generated with drafts is what the model chooses without them.
 
-No release can switch speculation off for one request (vllm-project/vllm#55412 was closed). What is never speculated is
+No release can switch speculation off for one request (vllm-project/vllm#55412 is closed). What is never speculated is
 a prompt, and the one token after it. So the model is shown prompt and answer as one prompt and asked, in one pass,
 which token it would have chosen at each place (`prompt_logprobs`); and as a control some tokens are generated one
 request each. The counters of drafts prove for both that nothing was drafted.

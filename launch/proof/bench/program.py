@@ -15,7 +15,7 @@ from recipe.errors import HallmarkError, Refused, Unreachable
 _KEY = "OPENAI_API_KEY"
 _REPORT = "report.json"
 # The data comes through standard input and the report goes out the same way, so that nothing is left in the container.
-_INSIDE = """
+INSIDE = """
 folder=$(mktemp -d) || exit
 trap 'rm -rf "$folder"' EXIT
 cat > "$folder/data.json" || exit
@@ -85,7 +85,7 @@ class ContainerProgram:
         variables = {_KEY: api_key} if api_key else {}
         passed = [word for name in variables for word in ("--env", name)]
         argv = self.place.docker(
-            *("exec", "--interactive", *passed, self.container, "sh", "-c", _INSIDE, "sh"),
+            *("exec", "--interactive", *passed, self.container, "sh", "-c", INSIDE, "sh"),
             *("vllm", "bench", "serve", *words),
         )
         given = data.read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from recipe.config.known_errors import KnownError, load_known_errors
 from recipe.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
-HEALTHY = sorted((ROOT / "tests" / "cases" / "gates" / "logs").glob("healthy-*.log"))
+HEALTHY = sorted((ROOT / "tests" / "cases" / "gates" / "logs").glob("*.log"))
 KNOWN = load_known_errors(ROOT)
 PREFIX = "\x1b[0;36m(Worker_TP1 pid=77)\x1b[0;0m ERROR 12-01 01:40:12 [multiproc_executor.py:1004] "
 

@@ -15,7 +15,8 @@ from launch.proof.gates import GateResult, passed, run_gate, run_gates
 from launch.proof.judge import judge
 from launch.proof.measure import GateContext
 from launch.proof.verdict import Verdict
-from recipe.config.gate import parse
+from recipe.config.gate import LogsGate, load_gate, parse
+from recipe.config.load import names
 from recipe.errors import Unreachable
 
 ROOT = Path(__file__).parents[3]
@@ -132,6 +133,17 @@ def test_the_tail_of_an_earlier_answer_is_not_counted_as_anothers_request(stand_
     acceptance = {"kind": "acceptance", "summary": "s", "prompts": ["a"], "min-mean-length": 2, "min-drafts": 1}
     results = run_gates({"answers": parse(ANSWERS), "acceptance": parse(acceptance)}, context(server.url))
     assert passed(results), results[1].summary
+
+
+@pytest.mark.parametrize("path", sorted((CASES / "logs").glob("*.log")), ids=lambda path: path.stem)
+def test_nothing_that_a_shipped_gate_forbids_stands_in_a_healthy_log(path: Path) -> None:
+    logs = [RankLog("a", 0, path.read_text(encoding="utf-8"))]
+    for name in names(ROOT, "gates"):
+        gate = load_gate(ROOT, name)
+        if isinstance(gate, LogsGate) and gate.forbidden:
+            only = gate.model_copy(update={"required": ()})
+            result = run_gate(name, only, context("http://127.0.0.1:9", logs))
+            assert result.verdict is Verdict.PASS, result.summary
 
 
 def test_no_gates_at_all_is_no_pass() -> None:

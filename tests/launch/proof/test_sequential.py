@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launch.proof.sequential import Looks, Reading, quantile
@@ -30,6 +30,7 @@ def test_quantiles_are_those_of_the_tables(probability: float, freedom: int, exp
     assert quantile(probability, freedom) == pytest.approx(expected, abs=6e-5)
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.lists(RATES, min_size=2, max_size=10), RATES)
 def test_more_speed_never_makes_a_verdict_worse(values: list[float], bar: float) -> None:
     order = [Reading.MISSES, Reading.OPEN, Reading.CLEARS]
@@ -38,6 +39,7 @@ def test_more_speed_never_makes_a_verdict_worse(values: list[float], bar: float)
     assert order.index(LOOKS.reads(values, bar / 2)) >= before
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.lists(RATES, min_size=3, max_size=10), RATES, st.floats(0.01, 100))
 def test_a_verdict_does_not_depend_on_the_unit(values: list[float], bar: float, unit: float) -> None:
     found = LOOKS.interval(values)
@@ -46,6 +48,7 @@ def test_a_verdict_does_not_depend_on_the_unit(values: list[float], bar: float, 
     assert scaled.high - scaled.low == pytest.approx((found.high - found.low) * unit, rel=1e-6, abs=1e-6 * unit)
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.lists(RATES, min_size=3, max_size=10))
 def test_the_mean_lies_in_its_interval_and_more_allowed_looks_make_it_wider(values: list[float]) -> None:
     one, many = Looks(3, 3, 0.95).interval(values), Looks(3, 30, 0.95).interval(values)

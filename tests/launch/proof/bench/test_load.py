@@ -1,6 +1,7 @@
 """A load through `vllm bench serve`: the command, its report, and the local data set."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ import pytest
 from launch.plan.place import Place
 from launch.proof.bench import conversations
 from launch.proof.bench.loglines import Logged, logged
-from launch.proof.bench.program import ContainerProgram, LocalProgram
+from launch.proof.bench.program import INSIDE, ContainerProgram, LocalProgram
 from launch.proof.bench.run import Subject, bench
 from launch.proof.metrics import SpecCounts
 from recipe.config.bench import LoadPreset
@@ -96,6 +97,25 @@ def test_the_vllm_of_a_container_gets_its_data_and_key_without_showing_either(
     assert (call["given"], call["variables"]) == (data.read_text(), {"OPENAI_API_KEY": "sk-key"})
     # What was sent once must not be sent again by a connection that broke.
     assert call["once"] is True
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_what_runs_in_the_container_leaves_nothing_there_and_writes_only_its_report(
+    status: int, tmp_path: Path
+) -> None:
+    """The script that the container's shell is given, run by this machine's shell."""
+    (tmp_path / "work").mkdir()
+    sender = program(tmp_path, exit=status).path
+    argv = ["sh", "-c", INSIDE, "sh", sender, "bench", "serve", "--model", "m"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "work")}
+    done = subprocess.run(argv, input="[1]", capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == status
+    assert list((tmp_path / "work").iterdir()) == []
+    seen = json.loads((tmp_path / "seen").read_text())
+    assert seen[:4] == ["bench", "serve", "--model", "m"]
+    assert seen[seen.index("--dataset-path") + 1].startswith(str(tmp_path / "work"))
+    if status == 0:
+        assert json.loads(done.stdout)["completed"] == 50
 
 
 def test_a_load_in_a_container_that_does_not_end_is_told_with_what_to_raise(
