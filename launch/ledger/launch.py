@@ -153,12 +153,17 @@ def rehearse_rollback(work: Work, to: str | None, why: str | None) -> Wanted:
 
 
 def _as_named(work: Work, past: History, plan: GroupPlan, image: str | None) -> None:
-    why = tags.refused(work, past, image, str(plan.subject.digest)) if image is not None else None
-    if why is not None:
-        hint = (
-            f"`hallmark rollback {work.cluster.name} --to {image}` takes what was certified; name the other by digest"
-        )
-        raise Refused(why, where="--image", hint=hint)
+    """Tell of a tag that was moved since what it named was certified. Errors: Refused for one that promises more."""
+    if plan.subject.kind != "image":
+        return
+    name = image or plan.subject.reference
+    moved = tags.renamed(work, past, name, str(plan.subject.digest))
+    if moved is None:
+        return
+    if tags.promises(work, past, name):
+        hint = f"`hallmark rollback {work.cluster.name} --to {name}` takes what was certified; name the other by digest"
+        raise Refused(moved, where="--image", hint=hint)
+    work.say(f"note: {moved}")
 
 
 def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome:

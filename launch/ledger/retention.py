@@ -9,6 +9,6 @@ def kept_revisions(past: History) -> set[int]:
     stopped what ran last."""
     newest = {(it.subject["digest"], it.plan): it.number for it in past.revisions.values() if it.certificate}
     ran = [it.number for it in past.revisions.values() if it.state in ("committed", "adopted")]
-    now = {it for it in (past.unfinished, past.running) if it is not None} or set(sorted(ran)[-1:])
-    before = {past.revisions[it].old for it in now}
-    return {it for it in (*newest.values(), *now, *before) if it in past.revisions}
+    now = {it for it in (past.unfinished, past.running) if it is not None} or set(ran[-1:])
+    before = [past.revisions[it].old for it in now]
+    return {it for it in (*newest.values(), *now, *before) if it is not None and it in past.revisions}

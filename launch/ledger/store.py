@@ -70,8 +70,7 @@ class Store:
         self._compare(self._records.copies())
 
     def _compare(self, copies: Mapping[str, bytes]) -> None:
-        seen = self._records.seen()
-        copies = {**({"this machine": seen} if seen else {}), **copies}
+        copies = {**self._records.seen(), **copies}
         journal, self._journal = self._journal, None
         # Somebody else may have written since it was read.
         if journal is None or any(departs(journal.content, copy) for copy in copies.values()):

@@ -58,16 +58,19 @@ def moved(work: Work, past: History, profile: str) -> list[str]:
     return found.notes if found is not None else []
 
 
-def refused(work: Work, past: History, text: str, digest: str) -> str | None:
-    """Why an image is not launched under the name `text`: a certified tag that was moved to `digest` says that this was
-    proven, which is not so. Any other tag is what it names."""
-    name = _whole(work, text)
-    if name not in (_whole(work, certified_tag(profile)) for profile in past.certified):
+def renamed(work: Work, past: History, text: str, digest: str) -> str | None:
+    """What is odd about an image (`digest` in hex) that is launched under the name `text`: that another one was
+    certified under it; None when that is not so."""
+    certified = _certified(work, past, text, _whole(work, text))
+    if certified is None or certified.subject["digest"] == digest:
         return None
-    certified = _certified(work, past, text, name)
-    assert certified is not None
-    was = certified.subject["digest"]
-    return f"tag moved: {name} was certified as sha256:{was}, and names sha256:{digest} now" if was != digest else None
+    was = f"sha256:{certified.subject['digest']} (revision {certified.number})"
+    return f"tag moved: {text} was certified as {was}, and names sha256:{digest} now"
+
+
+def promises(work: Work, past: History, text: str) -> bool:
+    """Whether a name says that what it names was certified: only the certified tags do."""
+    return _whole(work, text) in (_whole(work, certified_tag(profile)) for profile in past.certified)
 
 
 def _whole(work: Work, text: str) -> str:

@@ -46,18 +46,20 @@ class Records:
         if not _journal(self.folder):
             self._look_elsewhere()
 
-    def seen(self) -> bytes | None:
-        """The journal as it was read or written last from this machine, kept apart from the head's own; None when the
-        head is another machine: `refresh` compares that."""
-        return self._apart.read_bytes() if self._apart is not None and self._apart.is_file() else None
+    def seen(self) -> dict[str, bytes]:
+        """By its place, the journal as it was read or written last from this machine, kept apart from the head's own;
+        empty when the head is another machine: `refresh` compares that."""
+        if self._apart is None or not self._apart.is_file():
+            return {}
+        return {f"this machine ({self._apart})": self._apart.read_bytes()}
 
     def note(self, content: bytes) -> None:
         """Keep that as what was seen of the journal."""
-        if self._apart is not None and len(content) > len(self.seen() or b""):
+        if self._apart is not None and len(content) > max(map(len, self.seen().values()), default=0):
             write(self._apart, content)
 
     def copies(self) -> dict[str, bytes]:
-        """By node, the copies of the journal on the other nodes. One that is not reached is told of."""
+        """By its place, each copy of the journal on another node. A node that is not reached is told of."""
         owner = self.folder / "id"
         if not owner.exists():
             return {}
@@ -70,7 +72,8 @@ class Records:
                 return None
 
         found = zip(self._others, reach.each(ask, self._others), strict=True)
-        return {shelf.place.name: content for shelf, content in found if content}
+        folder = f"copies/{self.head.name}-{owner.read_text()}"
+        return {f"{it.place.name} ({it.state}/{folder})": content for it, content in found if content}
 
     def append(self, size: int, line: bytes, lock: Lock) -> None:
         """Write one line behind the journal's first `size` bytes, durably, with all new files; then send copies.

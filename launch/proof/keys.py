@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from securesystemslib.signer import CryptoSigner, Signer, SSlibKey  # type: ignore[attr-defined]  # has no __all__
 
@@ -31,6 +32,12 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _PREFIX = re.compile(r"[0-9a-f]{8,64}")
 
 
+def _moment(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time without its zone")
+    return text
+
+
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class TrustedKey:
     """One entry of the trust list. `added`, `revoked` and `expires` are UTC times (ISO 8601), `pem` is the public
@@ -40,7 +47,7 @@ class TrustedKey:
     pem: str
     added: str
     revoked: str | None = None
-    expires: str | None = None
+    expires: Annotated[str, AfterValidator(_moment)] | None = None
 
     def expired(self, now: datetime | None = None) -> bool:
         """Whether its word no longer counts because its time is over."""

@@ -47,3 +47,43 @@ def test_a_public_key_of_another_machine_is_trusted(state: Path, tmp_path: Path)
 def test_a_missing_file_is_a_plain_error() -> None:
     with pytest.raises(HallmarkError, match="No such file"):
         run("trust", "nowhere.pub")
+
+
+def test_a_key_with_an_end_is_listed_with_it_and_may_get_another(state: Path) -> None:
+    keyid = json.loads(run("new", "ops", "--expires", "2999-12-31", as_json=True))["keyid"]
+    assert run("list").endswith(" until 2999-12-31T23:59:59+00:00\n")
+    run("trust", str(state / "keys" / "ops.pub"), "--expires", "2998-01-01")
+    [entry] = json.loads(run("list", as_json=True))["keys"]
+    assert (entry["keyid"], entry["expires"]) == (keyid, "2998-01-01T23:59:59+00:00")
+    path = state / "keys" / "trusted.json"
+    path.write_text(path.read_text().replace("2998-", "2020-"))
+    assert "  ops  expired 2020-01-01T23:59:59+00:00" in run("list")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--expires", "soon"), "--expires: 'soon' is no time at which something ends"),
+        (("--expires", "2020-01-01"), "--expires: 2020-01-01 is past"),
+        (("--agent", "sh"), "--public: an agent and its public key belong together"),
+        (("--public", "x.pub"), "--agent: an agent and its public key belong together"),
+        (("--agent", " ", "--public", "x.pub"), "--agent: names no program"),
+        (("--agent", "'", "--public", "x.pub"), "No closing quotation"),
+        (("--agent", "sh", "--public", "nowhere.pub"), "nowhere.pub: cannot be read"),
+    ],
+)
+def test_what_makes_no_key_is_a_plain_error_and_leaves_nothing(state: Path, words: tuple[str, ...], says: str) -> None:
+    with pytest.raises(HallmarkError) as refused:
+        run("new", "ops", *words)
+    assert says in str(refused.value)
+    assert not list(state.rglob("ops*"))
+
+
+def test_a_program_that_signs_becomes_a_key(state: Path, tmp_path: Path) -> None:
+    keyid = json.loads(run("new", "token", as_json=True))["keyid"]
+    for file in ("token.key", "token.pub"):
+        (state / "keys" / file).rename(tmp_path / file)
+    script = f"cat >{tmp_path}/in && openssl pkeyutl -sign -rawin -inkey {tmp_path}/token.key -in {tmp_path}/in"
+    made = run("new", "agent", "--agent", f"sh -c '{script}'", "--public", str(tmp_path / "token.pub"), as_json=True)
+    assert json.loads(made) == {"name": "agent", "keyid": keyid}
+    assert json.loads((state / "keys" / "agent.agent").read_text()) == ["sh", "-c", script]

@@ -178,12 +178,19 @@ def test_a_certificate_counts_for_its_own_image_and_hardware_only_and_a_moved_ta
 
     moved = world.run("launch", "pair", "--image", tag)
     assert moved.exit == 2
-    assert f"tag moved: {tag} was certified as {store.ids[PLAIN]}, and names {store.ids[COLLAPSED]} now" in moved.err
+    was, now = f"{store.ids[PLAIN]} (revision 1)", store.ids[COLLAPSED]
+    assert f"tag moved: {tag} was certified as {was}, and names {now} now" in moved.err
     assert f"`hallmark rollback pair --to {tag}` takes what was certified" in moved.err
+
+    # Any other tag is what it names, which is told.
+    with Repository(repository(name, None)) as there:
+        there.put_manifest("plain", other.kind, other.content)
+    told = world.run("launch", "pair", "--image", f"{name}:plain", "--dry-run")
+    assert (told.exit, f"note: tag moved: {name}:plain was certified as {was}" in told.err) == (0, True), told.err
 
     kind = {"summary": "another kind", "architecture": MACHINES[platform.machine()], "device": "cpu", "gpus": 1}
     world.write("hardware/elsewhere.yaml", kind)
     world.profile("a", hardware="elsewhere", gates={"trial": ["answers"], "certify": ["answers"]})
-    other_kind = world.run("launch", "pair", "--image", f"{name}:plain", "--dry-run")
+    other_kind = world.run("launch", "pair", "--image", f"{name}@{proven}", "--dry-run")
     assert "wrong hardware: it was tested on here, not elsewhere" in other_kind.err
     assert pair.serves(store.ids[PLAIN])

@@ -4,6 +4,7 @@ import base64
 import json
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from in_toto_attestation.v1.statement_pb2 import Statement as StatementPb
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey  # type: ignore[attr-defined]  # has no __all__
 
+from launch.ledger.certificates import of_repository
+from launch.nodes.image import staged
 from launch.proof import attached, keys
 from launch.proof.certificate import sign
 from launch.proof.statement import build
@@ -128,3 +131,46 @@ def test_only_with_other_peoples_tools_a_certificate_is_fetched_verified_and_rea
     result = json_format.ParseDict(predicate, ResultPb(), ignore_unknown_fields=True)
     assert (result.result, list(result.passed_tests)) == ("PASSED", ["acceptance", "patchset"])
     assert {it.name for it in result.configuration} == {"profile", "argv", "patch-set", "model"}
+
+
+def named(repository: Repository, tag: str, architecture: str) -> tuple[str, str]:
+    """An image of its own under a tag; gives the digests of its manifest and its configuration."""
+    config = repository.put_blob(OCI_CONFIG, json.dumps({"architecture": architecture, "os": "linux"}).encode())
+    content = {"schemaVersion": 2, "mediaType": OCI_MANIFEST, "config": config, "layers": []}
+    return repository.put_manifest(tag, OCI_MANIFEST, json.dumps(content).encode()), config["digest"]
+
+
+def test_all_certificates_of_a_repository_are_listed_and_a_copy_beside_another_image_is_worth_nothing(
+    repository: Repository, state: Path
+) -> None:
+    keys.new("ops")
+    proven, _ = named(repository, "one", "amd64")
+    other, _ = named(repository, "two", "arm64")
+    subjects = {repository.reference.repository: proven.removeprefix("sha256:")}
+    attached.attach(repository, proven, sign(build(replace(evidence(), subjects=subjects)), keys.signer("ops")))
+    assert sorted(repository.tags()) == sorted(["one", "two", attached.tag(proven)])
+    copied = repository.manifest(attached.tag(proven))
+    assert copied is not None
+    repository.put_manifest(attached.tag(other), OCI_MANIFEST, copied.content)
+    listed = {it.images[0].rpartition("@")[2]: it.found for it in of_repository(repository.reference)}
+    assert set(listed) == {proven, other}
+    assert listed[proven].valid
+    assert listed[other].reasons == [f"wrong digest: it is about {proven}, not {other}"]
+    assert of_repository(replace(repository.reference, path="nothing/there")) == []
+
+
+def test_an_image_is_found_by_the_digest_it_was_certified_under_when_all_its_tags_were_moved(
+    repository: Repository,
+) -> None:
+    """B5: tags are words, the digest wins."""
+    proven, config = named(repository, "latest", "amd64")
+    name = repository.reference.at("latest")
+    short = config.removeprefix("sha256:")
+    where = replace(repository.reference, name=None)
+    assert staged(name, short, (), where).published() == proven
+    named(repository, "latest", "arm64")
+    named(repository, short[:12], "arm64")
+    assert staged(name, short, (), where).published() is None
+    assert staged(name, short, (), where, repository.reference.at(proven)).published() == proven
+    elsewhere = replace(repository.reference, path="elsewhere").at(proven)
+    assert staged(name, short, (), where, elsewhere).published() is None

@@ -66,6 +66,16 @@ def test_the_word_of_a_key_past_its_date_does_not_count_and_it_signs_no_more(
         keys.signer("ops")
 
 
+@pytest.mark.parametrize("text", ["soon", "2027-01-01T00:00:00"])
+def test_a_list_whose_dates_were_edited_to_nonsense_is_not_read(state: Path, text: str) -> None:
+    keys.new("ops", datetime.now(UTC) + timedelta(days=1))
+    path = state / "keys" / "trusted.json"
+    [entry] = keys.trusted().values()
+    path.write_text(path.read_text().replace(str(entry.expires), text))
+    with pytest.raises(HallmarkError, match="is not a list of trusted keys"):
+        keys.trusted()
+
+
 def test_trusting_again_with_another_end_moves_it(state: Path) -> None:
     keyid = keys.new("ops", datetime.now(UTC) + timedelta(days=1))
     public = state / "keys" / "ops.pub"
