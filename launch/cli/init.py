@@ -14,7 +14,7 @@ from recipe.errors import HallmarkError
 @click.argument("name")
 @click.option("--node", "addresses", multiple=True, metavar="[NAME=]ADDRESS", help="a machine, head first; repeat it")
 @click.option("--profile", metavar="P", help="the profile that it runs")
-@click.option("--engine", type=click.Choice(["docker", "compose", "slurm", "lws"]), default="docker", show_default=True)
+@click.option("--engine", type=click.Choice(["docker", "compose"]), default="docker", show_default=True)
 @click.option("--fabric", metavar="NETWORK", help="the network between the nodes, such as 192.168.177.0/24")
 @click.option("--models", metavar="DIR", help="the folder of model folders on the nodes")
 @click.option("--state", metavar="DIR", default="~/.hallmark", show_default=True, help="the folder of records there")

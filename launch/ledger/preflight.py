@@ -18,7 +18,7 @@ from launch.plan.group import GroupPlan
 from recipe.config.check import check_cluster
 from recipe.config.load import Loaded
 from recipe.config.models import Hardware
-from recipe.errors import Problem, Refused
+from recipe.errors import HallmarkError, Problem
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ def preflight(work: Work, profile: str | None, *, measure: bool = False, least: 
         looked = found(checked, None)
         subject, staging = looked.subject, looked.staging
         extra.append(passed("image" if subject.kind == "image" else "program", None, subject.reference))
-    except Refused as error:
-        # The nodes can be looked at without it.
+    except HallmarkError as error:
+        # The nodes can be looked at without it, also where this machine has no engine.
         subject = named(checked.profile, checked.cluster, None)
-        extra += [Found("image", None, Verdict.FAIL, it.message, it.hint, it.where) for it in error.problems]
+        extra += [_failed("image" if subject.kind == "image" else "program", it) for it in error.problems]
     plan = planned(checked, subject, work.home)
     _, past = work.look()
     old = work.generation(past.running) if past.running is not None else None

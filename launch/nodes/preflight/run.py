@@ -13,9 +13,8 @@ from launch.plan.group import GroupPlan, RankPlan
 from recipe.config.load import Loaded
 from recipe.config.models import Cluster, Hardware
 
-# On another kind of machine, or without an engine, everything else would only be noise.
-_FIRST: tuple[Callable[[Site], Iterator[Found]], ...] = (machine.architecture, machine.engine)
-_REST: tuple[Callable[[Site], Iterator[Found]], ...] = (
+_CHECKS: tuple[Callable[[Site], Iterator[Found]], ...] = (
+    machine.engine,
     machine.gpus,
     machine.drivers,
     machine.names,
@@ -76,10 +75,11 @@ def survey(
 
 def checks(site: Site) -> list[Found]:
     """What all checks say that need nothing but facts. Pure."""
-    first = [found for check in _FIRST for found in check(site)]
-    if any(found.verdict is Verdict.FAIL for found in first):
-        return first
-    return first + [found for check in _REST for found in check(site)]
+    kinds = list(machine.architecture(site))
+    # On another kind of machine everything else would only be noise.
+    if any(found.verdict is Verdict.FAIL for found in kinds):
+        return kinds
+    return kinds + [found for check in _CHECKS for found in check(site)]
 
 
 def everything(site: Site) -> list[Found]:

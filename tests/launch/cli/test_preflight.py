@@ -59,3 +59,12 @@ def test_a_secret_that_is_not_there_is_told_before_a_launch(world: World) -> Non
 def test_a_cluster_of_one_machine_has_no_bandwidth_to_measure(world: World) -> None:
     checks = world.done("preflight", "pair", "--bandwidth")["checks"]
     assert "bandwidth" not in {it["check"] for it in checks}
+
+
+def test_nodes_are_looked_at_although_what_they_would_run_is_not_here_yet(world: World) -> None:
+    world.cluster(paths={"state": str(world.node), "models": str(world.models), "venv": str(world.home / "none")})
+    result = world.run("preflight", "pair", "--json")
+    assert result.exit == Exit.NOT_DONE, result.err
+    found = {(it["check"], it["verdict"]) for it in result.document["checks"]}
+    assert ("program", "FAIL") in found and ("model", "PASS") in found
+    assert any("there is no virtual environment" in it["message"] for it in result.document["checks"])
