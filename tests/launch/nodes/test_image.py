@@ -5,8 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from launch.nodes import image, reach
+from launch.nodes import image, layers, reach
 from launch.nodes.image import KEPT, staged
+from launch.nodes.staging import silent
 from launch.plan.place import Place
 from recipe.errors import Mismatch, Refused
 from recipe.image.reference import Reference
@@ -25,12 +26,16 @@ class Nodes:
         self.broken = False
         monkeypatch.setattr(reach, "docker", self.docker)
         monkeypatch.setattr(image, "_seen", self.seen)
+        monkeypatch.setattr(layers, "pull", self.pull)
 
     def docker(self, place: Place, *words: str, seconds: float | None = 120) -> str:
         self.asked.append((place.name, *words))
-        if words[0] == "pull" and self.broken:
-            raise Refused("docker pull failed: unexpected EOF", where=f"node {place.name}")
         return f"{self.got}\n"
+
+    def pull(self, place: Place, name: str, hear: layers.Hear) -> None:
+        self.asked.append((place.name, "pull", name))
+        if self.broken:
+            raise Refused("docker pull failed: unexpected EOF", where=f"node {place.name}")
 
     @staticmethod
     @contextmanager
@@ -44,12 +49,12 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Nodes:
 
 
 def pull() -> None:
-    staged("vllm:1", SENT, [LEFT, RIGHT])._pull(RIGHT, SOURCE, MANIFEST, lambda line: None)
+    staged("vllm:1", SENT, [LEFT, RIGHT])._pull(RIGHT, SOURCE, MANIFEST, lambda line: None, silent)
 
 
 def test_b7_what_arrived_gets_a_name_that_keeps_it(nodes: Nodes) -> None:
     pull()
-    assert nodes.asked[0] == ("right", "pull", "--quiet", f"127.0.0.1:5/hallmark@{MANIFEST}")
+    assert nodes.asked[0] == ("right", "pull", f"127.0.0.1:5/hallmark@{MANIFEST}")
     assert nodes.asked[-1] == ("right", "tag", f"sha256:{SENT}", f"{KEPT}:{SENT[:12]}")
 
 
