@@ -225,10 +225,9 @@ class StagedImage:
         hear(there, total)
         with ExitStack() as stack:
             name = f"{KEPT}:{self.digest[:12]}"
-            archive = layers.archive(sent.source, sent.manifest, there, name, stack)
             try:
-                layers.load(place, archive)
-            except Refused as error:
+                layers.load(place, layers.archive(sent.source, sent.manifest, there, name, stack))
+            except (Refused, Mismatch) as error:
                 # An engine that keeps images otherwise than by layers takes whole ones only.
                 if "disk is full" in str(error):
                     raise

@@ -113,6 +113,9 @@ def _unpacked(source: Reference, blob: str, layer: str, path: Path) -> None:
                 content = packed.decompress(block)
                 made.update(content)
                 file.write(content)
+            rest = packed.flush()
+            made.update(rest)
+            file.write(rest)
     except (httpx.HTTPError, zlib.error) as error:
         raise Unreachable(f"the layer {blob} cannot be read: {error}", where=url) from None
     if f"sha256:{made.hexdigest()}" != layer:

@@ -135,6 +135,10 @@ def test_a_worker_that_is_held_or_killed_shows_in_the_status_and_a_watch_starts_
 
     install.model(install.environment(), Path(environment["HOME"], ".hallmark-demo/models/tiny-cycle"))
     assert hallmark("launch", "demo")[0] == 0
+    # What `fit` predicts without starting anything is what this group of two ranks logged.
+    predicted = hallmark("fit", "demo")[1]
+    assert predicted["source"] == "log"
+    assert [gpu["pool_tokens"] for gpu in predicted["gpus"]] == [predicted["measured"]["pool_tokens"]] * 2
     worker = next(
         process.pid
         for process in ours(environment)

@@ -1,12 +1,13 @@
 """What is made of a staging that did not bring what was sent; the nodes' answers are typed here."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from launch.nodes import image, layers, reach
 from launch.nodes.image import KEPT, staged
+from launch.nodes.staging import silent
 from launch.plan.place import Place
 from recipe.errors import Mismatch, Refused
 from recipe.image.reference import Reference
@@ -24,15 +25,15 @@ class Nodes:
         self.got = f"sha256:{SENT}"
         self.broken = False
         monkeypatch.setattr(reach, "docker", self.docker)
-        monkeypatch.setattr(layers, "pull", self.pull)
         monkeypatch.setattr(image, "_seen", self.seen)
+        monkeypatch.setattr(layers, "pull", self.pull)
 
     def docker(self, place: Place, *words: str, seconds: float | None = 120) -> str:
         self.asked.append((place.name, *words))
         return f"{self.got}\n"
 
-    def pull(self, place: Place, reference: str, hear: Callable[[int, int], None]) -> None:
-        self.asked.append((place.name, "pull", reference))
+    def pull(self, place: Place, name: str, hear: layers.Hear) -> None:
+        self.asked.append((place.name, "pull", name))
         if self.broken:
             raise Refused("docker pull failed: unexpected EOF", where=f"node {place.name}")
 
@@ -48,9 +49,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Nodes:
 
 
 def pull() -> None:
-    staged("vllm:1", SENT, [LEFT, RIGHT])._pull(
-        RIGHT, SOURCE, MANIFEST, lambda line: None, lambda name: lambda done, of: None
-    )
+    staged("vllm:1", SENT, [LEFT, RIGHT])._pull(RIGHT, SOURCE, MANIFEST, lambda line: None, silent)
 
 
 def test_b7_what_arrived_gets_a_name_that_keeps_it(nodes: Nodes) -> None:

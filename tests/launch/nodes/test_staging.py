@@ -24,10 +24,39 @@ pytestmark = pytest.mark.docker
 _BASE = "org.opencontainers.image.base"
 
 
+@pytest.fixture(scope="module")
+def images(nodes: Group) -> tuple[archive.Base, archive.Base]:
+    """The StandIn and its update, made before a test has a cache of its own."""
+    with possible():
+        return loaded(standin(), nodes), loaded(standin("greets"), nodes)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all tests here, so that only the first one pushes the Debian."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def right(nodes: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """The second node, which has no images."""
+def plain(
+    images: tuple[archive.Base, archive.Base], nodes: Group, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> archive.Base:
+    monkeypatch.setenv("HALLMARK_CACHE", str(cache))
     monkeypatch.setenv("DOCKER_HOST", nodes.engines[0].host)
+    # What other tests took away from the engine.
+    for base in images:
+        loaded(base, nodes)
+    return images[0]
+
+
+@pytest.fixture
+def update(images: tuple[archive.Base, archive.Base], plain: archive.Base) -> archive.Base:
+    return images[1]
+
+
+@pytest.fixture
+def right(nodes: Group, plain: archive.Base, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """The second node, which has no images."""
     monkeypatch.setenv("HALLMARK_SSH_CONFIG", str(nodes.config))
     ssh._sockets.cache_clear()
     empty(nodes.engines[1])
@@ -63,12 +92,6 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(layers, "load", load)
     return sizes
-
-
-@pytest.fixture
-def plain(nodes: Group) -> archive.Base:
-    with possible():
-        return loaded(standin(), nodes)
 
 
 def test_a_public_base_is_pulled_by_the_node_and_only_the_patch_layer_is_sent(
@@ -112,10 +135,10 @@ def test_a_base_that_the_node_cannot_pull_comes_from_here(
     nodes.engines[0].docker("image", "rm", patched.reference)
 
 
-def test_an_update_sends_only_its_own_layer(right: Place, nodes: Group, plain: archive.Base, sent: list[int]) -> None:
+def test_an_update_sends_only_its_own_layer(
+    right: Place, plain: archive.Base, update: archive.Base, sent: list[int]
+) -> None:
     staged(plain, right).stage(lambda line: None)
-    with possible():
-        update = loaded(standin("greets"), nodes)
     assert staged(update, right).coming(right, 10**9) < 10**9
     staged(update, right).stage(lambda line: None)
     assert staged(update, right).lacking() == []
@@ -145,10 +168,9 @@ def test_a_connection_that_is_lost_during_a_pull_is_made_once_more(
 
 
 def test_an_image_is_the_same_on_another_storage_driver_and_behind_save_and_load(
-    nodes: Group, plain: archive.Base, sent: list[int], monkeypatch: pytest.MonkeyPatch
+    nodes: Group, plain: archive.Base, update: archive.Base, sent: list[int]
 ) -> None:
     first = nodes.engines[0]
-    monkeypatch.setenv("DOCKER_HOST", first.host)
     drivers = first.docker("info", "--format", "{{.Driver}}").stdout
     assert drivers.strip() != "vfs"
     with ExitStack() as stack:
@@ -164,8 +186,6 @@ def test_an_image_is_the_same_on_another_storage_driver_and_behind_save_and_load
         assert save.wait() == 0
         place = Place("vfs", "local", other.host)
         assert staged(plain, place).lacking() == []
-        with possible():
-            update = loaded(standin("greets"), nodes)
         staged(update, place).stage(lambda line: None)
         assert staged(update, place).lacking() == []
         # Only the layer that was not loaded there.

@@ -4,6 +4,7 @@ One rank is a whole engine, whose log says how many tokens its cache has. Severa
 through vLLM's own loader, in a process group of their own; an engine would need a NUMA node for each.
 """
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -21,7 +22,8 @@ def engine(model: str) -> list[int]:
     from vllm import LLM
 
     llm = LLM(model=model, dtype="float32", enforce_eager=True, max_model_len=1024)
-    found: list[int] = llm.apply_model(held)
+    # By a name under which the engine's processes can import it too.
+    found: list[int] = llm.apply_model(importlib.import_module("witness").held)
     return found
 
 
