@@ -73,7 +73,7 @@ POINTS: dict[str, tuple[Callable[[pytest.MonkeyPatch, Vanish], None], set[int], 
     "before INTENT": (at_call(ledger, "take"), {5}, "node right"),
     "after INTENT": (at_event(Event.INTENT), {2, 5}, "right"),
     "while the image is staged": (at_call(StagedImage, "stage"), {2, 5}, "right"),
-    "after STAGED": (at_event(Event.STAGED), {3}, "ranks of revision 2 cannot be seen: node right"),
+    "after STAGED": (at_event(Event.STAGED), {3}, "ranks of revision 2 cannot be seen"),
     "while the old group stops": (at_call(DockerEngine, "stop"), {3}, "node right"),
     "after STOPPED": (at_event(Event.STOPPED), {3}, "node right"),
     "while the new group gets ready": (
@@ -90,18 +90,20 @@ IN_CI = ("before INTENT", "after STAGED", "while the new group gets ready", "aft
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_launch_ends_in_the_new_group_once_the_node_is_back(
-    request: pytest.FixtureRequest, apart: Pair, monkeypatch: pytest.MonkeyPatch, point: str
+    request: pytest.FixtureRequest, apart: Pair, point: str
 ) -> None:
     if point not in IN_CI and not request.config.getoption("--every-fault"):
         pytest.skip("with --every-fault")
     strike, statuses, says = POINTS[point]
     apart.world.done("launch", "pair", "--image", PLAIN)
     right = network(apart, 1)
-    with monkeypatch.context() as patched:
-        strike(patched, right.vanish)
-        began = time.monotonic()
-        result = apart.world.run("launch", "pair", "--image", PATCHED)
-        told = time.monotonic() - began
+    began = time.monotonic()
+    # A process of its own: the lock that it leaves on the lost node gives way to the next one only because it is gone.
+    command = apart.world.begin(
+        "launch", "pair", "--image", PATCHED, before=lambda: strike(pytest.MonkeyPatch(), right.vanish)
+    )
+    result = command.wait(120)
+    told = time.monotonic() - began
     assert result.exit in statuses, result.err
     assert says in result.err, result.err
     if result.exit != 0:
@@ -179,7 +181,7 @@ def test_an_engine_that_hangs_is_told_of_in_seconds_and_its_ranks_are_seen_witho
     apart: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dockerd that is stopped by a signal was waited for for two minutes."""
-    monkeypatch.setattr(reach, "_QUESTION_SECONDS", 1.0)
+    monkeypatch.setattr(reach, "_QUESTION_SECONDS", 4.0)
     apart.world.done("launch", "pair", "--image", PLAIN)
     pid = apart.nodes.engines[1].daemon.pid
     os.kill(pid, signal.SIGSTOP)
