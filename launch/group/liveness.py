@@ -20,6 +20,7 @@ HELD_SECONDS = 3.0
 # more than that while it hangs is found when its time is over, which is the safe side to be wrong on.
 IDLE_SECONDS = 8.0
 IDLE_SHARE = 0.01
+_STALL_SECONDS = 2.0
 
 
 @dataclass
@@ -38,6 +39,7 @@ class Liveness:
         # One that fetches its model by a name may wait for that.
         self._idle = all((model(rank.argv) or "/").startswith(("/", "~")) for rank in plan.ranks)
         self._seen = [_Seen(now, moved=now) for _ in plan.ranks]
+        self._last = now
         self._looks: Sequence[Look] = [Look(it.name, it.rank, alive=True, reached=False) for it in plan.ranks]
 
     def feed(self, looks: Sequence[Look], now: float) -> None:
@@ -53,7 +55,13 @@ class Liveness:
                 seen.moved, seen.spent = now, look.spent
 
     def lost(self, now: float) -> str | None:
-        """What is wrong with which rank; None while nothing is known to be."""
+        """What is wrong with which rank; None while nothing is known to be. Asked again and again while time passes."""
+        if now - self._last > _STALL_SECONDS:
+            # This machine had no time to look, which says nothing about the ranks.
+            for seen in self._seen:
+                seen.reached += now - self._last
+                seen.moved += now - self._last
+        self._last = now
         for seen, look in zip(self._seen, self._looks, strict=True):
             who = f"rank {look.rank} ({look.name})"
             if look.reached and not look.alive:

@@ -61,8 +61,9 @@ def wait_until_ready(
             looking = _begin(look)
         if lost := alive.lost(now):
             found = collected(engine, plan, group, logs)
-            hangs = "" if "ended" in lost else _table(stages(found).lines())
-            raise Refused(f"{lost}{hangs}{why()}")
+            if "ended" not in lost:
+                lost += f" ({missing}){_table(stages(found).lines())}"
+            raise Refused(f"{lost}{why()}")
         if asked is not None and asked.done():
             missing = asked.result()
             if missing is None:

@@ -14,7 +14,7 @@ from recipe.errors import Unreachable
 @dataclass(frozen=True)
 class RankNow:
     """One rank; `drift` lists everything in which it is not as planned. Of one whose node is not `reached` nothing is
-    known; `held` says how a rank is kept from running."""
+    known but `why`; `held` says how a rank is kept from running."""
 
     name: str
     rank: int
@@ -23,6 +23,7 @@ class RankNow:
     drift: list[str]
     reached: bool = True
     held: str | None = None
+    why: str = ""
 
     @property
     def wrong(self) -> str | None:
@@ -54,13 +55,18 @@ class Status:
 
 
 def status(work: Work) -> Status:
-    """Look at every rank and ask the group for a token; changes nothing."""
+    """Look at every rank and ask the group for a token; changes nothing.
+
+    Errors: Unreachable when no rank can be looked at.
+    """
     _, past = work.look()
     number = past.unfinished or past.running
     if number is None:
         return Status(work.cluster.name, "stopped", None, None, [], False, None)
     generation = work.generation(number)
     ranks = ranks_now(work, generation)
+    if not any(rank.reached for rank in ranks):
+        raise Unreachable(ranks[0].why)
     lacking = "; ".join(it for rank in ranks if (it := rank.wrong)) or None
     beat = work.heartbeat(generation) if lacking is None else None
     if beat is not None and not beat.alive:
@@ -94,4 +100,6 @@ def ranks_now(work: Work, generation: Generation) -> list[RankNow]:
 
 
 def _now(look: Look, digest: str | None, drift: list[str]) -> RankNow:
-    return RankNow(look.name, look.rank, look.alive, digest if look.alive else None, drift, look.reached, look.held)
+    return RankNow(
+        look.name, look.rank, look.alive, digest if look.alive else None, drift, look.reached, look.held, look.why
+    )

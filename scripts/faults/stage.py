@@ -1,4 +1,4 @@
-"""The cluster that faults are played on: two real vLLM ranks as processes of this machine, in a folder of its own."""
+"""The cluster that faults are played on: two ranks as processes of this machine, in a folder of its own."""
 
 import json
 import os
@@ -22,7 +22,6 @@ from recipe.errors import HallmarkError
 from scripts.demo import install
 
 _ROOT = paths.CHECKOUT
-NEXT = str(_ROOT / "scripts" / "demo" / "profiles" / "cpu-dev-c.yaml")
 _PATIENCE = 400.0
 
 
@@ -36,16 +35,16 @@ class Ended:
 
 
 class Stage:
-    """`folder` has everything of it; `api` is the head's port."""
+    """`home`: the project; `cluster`: the cluster's file; `other`: another profile for it; `folder` has its `node` and
+    `state`; `api` is the head's port."""
 
-    def __init__(self, folder: Path, api: int) -> None:
-        self.folder, self.api = folder, api
-        self.cluster = folder / "faults.yaml"
+    def __init__(self, home: Path, cluster: Path, other: str, folder: Path, api: int) -> None:
+        self.home, self.cluster, self.other, self.folder, self.api = home, cluster, other, folder, api
         self._environment = {**os.environ, "HALLMARK_STATE": str(folder / "state")}
 
     def begin(self, *words: str) -> "subprocess.Popen[str]":
         """Start `hallmark` in a session of its own; what it tells can be read."""
-        argv = [str(Path(sys.executable).parent / "hallmark"), "--home", str(_ROOT), *words]
+        argv = [str(Path(sys.executable).parent / "hallmark"), "--home", str(self.home), *words]
         return subprocess.Popen(
             argv,
             env=self._environment,
@@ -103,8 +102,8 @@ class Stage:
         return [it.pid for it in found if name in _title(it.pid)]
 
     def owner(self) -> str:
-        folder = self.folder / "node" / "clusters" / "faults"
-        return f"faults-{(folder / 'id').read_text()}"
+        path = self.folder / "node" / "clusters" / "faults" / "id"
+        return f"faults-{path.read_text() if path.exists() else 'none'}"
 
     def journal(self) -> list[dict[str, Any]]:
         path = self.folder / "node" / "clusters" / "faults" / "journal.jsonl"
@@ -123,12 +122,13 @@ def until(holds: Callable[[], object], seconds: float = _PATIENCE) -> float:
 
 @contextmanager
 def stage(api: int = 18200, master: int = 18210) -> Iterator[Stage]:
-    """Set up; at the end nothing of it runs or is left."""
+    """Two real vLLM ranks; at the end nothing of it runs or is left."""
     venv = install.environment()
     with tempfile.TemporaryDirectory(prefix="hallmark-faults-") as name:
         folder = Path(name)
         install.model(venv, folder / "models" / "tiny-cycle")
-        made = Stage(folder, api)
+        other = str(_ROOT / "scripts" / "demo" / "profiles" / "cpu-dev-c.yaml")
+        made = Stage(_ROOT, folder / "faults.yaml", other, folder, api)
         nodes = [
             {"name": f"node-{it}", "address": "local", "fabric": f"127.0.0.{at}"} for at, it in ((1, "a"), (2, "b"))
         ]

@@ -245,9 +245,9 @@ class Command:
         if self.pid == 0:
             self._child(world, words, before)
 
-    def wait(self) -> Result:
+    def wait(self, seconds: float = DEADLINE) -> Result:
         """The end of it; a process that a signal killed has the exit status that a shell gives it."""
-        ends = time.monotonic() + DEADLINE
+        ends = time.monotonic() + seconds
         while True:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -255,7 +255,7 @@ class Command:
             if time.monotonic() > ends:
                 os.kill(self.pid, signal.SIGKILL)
                 os.waitpid(self.pid, 0)
-                pytest.fail(f"did not end within {DEADLINE} s: {self._err.read_text()}")
+                pytest.fail(f"did not end within {seconds} s: {self._err.read_text()}")
             time.sleep(0.005)
         code = os.waitstatus_to_exitcode(status)
         return Result(code if code >= 0 else 128 - code, self._out.read_text(), self._err.read_text())

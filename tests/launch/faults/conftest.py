@@ -14,7 +14,7 @@ from scripts.engines.packages import program
 from tests.conftest import possible
 from tests.standin.image import standin
 from tests.standin.pair import Pair
-from tests.standin.world import World
+from tests.standin.world import GATES, World
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,11 @@ def apart(remote: group.Group, cache: Path, world: World, monkeypatch: pytest.Mo
     world.host = head.fabric
     made = Pair(world, remote)
     world.cluster(engine="docker", nodes=made.listed(), paths=made.paths)
-    # Less than the limits: nothing here takes longer unless something hangs.
+    world.write("gates/answers.yaml", GATES["answers"] | {"deadline": 3.0})
     for name in ("a", "b", "c"):
         world.profile(name, gates={"trial": ["answers"], "certify": ["answers"]})
     ssh._sockets.cache_clear()
+    ssh._failed.clear()
     yield made
     for engine in remote.engines:
         assert engine.network is not None

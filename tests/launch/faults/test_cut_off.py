@@ -4,8 +4,12 @@ The node keeps its processes and nobody reaches it, the worst of all ways to go.
 once the node is back the same command ends in the new group.
 """
 
+import json
+import os
+import signal
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -14,8 +18,10 @@ from launch.engines.containers import DockerEngine
 from launch.group import transition
 from launch.group.journal import Event, Journal
 from launch.ledger import launch as ledger
+from launch.nodes import reach
 from launch.nodes.image import StagedImage
 from scripts.engines.network import Namespace
+from scripts.faults.plays import Row
 from tests.standin.pair import PATCHED, PLAIN, Pair
 
 pytestmark = pytest.mark.docker
@@ -67,7 +73,7 @@ POINTS: dict[str, tuple[Callable[[pytest.MonkeyPatch, Vanish], None], set[int], 
     "before INTENT": (at_call(ledger, "take"), {5}, "node right"),
     "after INTENT": (at_event(Event.INTENT), {2, 5}, "right"),
     "while the image is staged": (at_call(StagedImage, "stage"), {2, 5}, "right"),
-    "after STAGED": (at_event(Event.STAGED), {3}, "ranks of revision 2 cannot be seen: node right"),
+    "after STAGED": (at_event(Event.STAGED), {3}, "ranks of revision 2 cannot be seen"),
     "while the old group stops": (at_call(DockerEngine, "stop"), {3}, "node right"),
     "after STOPPED": (at_event(Event.STOPPED), {3}, "node right"),
     "while the new group gets ready": (
@@ -84,18 +90,20 @@ IN_CI = ("before INTENT", "after STAGED", "while the new group gets ready", "aft
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_launch_ends_in_the_new_group_once_the_node_is_back(
-    request: pytest.FixtureRequest, apart: Pair, monkeypatch: pytest.MonkeyPatch, point: str
+    request: pytest.FixtureRequest, apart: Pair, point: str
 ) -> None:
     if point not in IN_CI and not request.config.getoption("--every-fault"):
         pytest.skip("with --every-fault")
     strike, statuses, says = POINTS[point]
     apart.world.done("launch", "pair", "--image", PLAIN)
     right = network(apart, 1)
-    with monkeypatch.context() as patched:
-        strike(patched, right.vanish)
-        began = time.monotonic()
-        result = apart.world.run("launch", "pair", "--image", PATCHED)
-        told = time.monotonic() - began
+    began = time.monotonic()
+    # A process of its own: the lock that it leaves on the lost node gives way to the next one only because it is gone.
+    command = apart.world.begin(
+        "launch", "pair", "--image", PATCHED, before=lambda: strike(pytest.MonkeyPatch(), right.vanish)
+    )
+    result = command.wait(120)
+    told = time.monotonic() - began
     assert result.exit in statuses, result.err
     assert says in result.err, result.err
     if result.exit != 0:
@@ -109,11 +117,8 @@ def test_a_launch_ends_in_the_new_group_once_the_node_is_back(
     # For the table of `make faults`.
     line = next((it[10:] for it in result.err.splitlines() if it.startswith("hallmark: ")), "the launch was done")
     happened = f"exit {result.exit}: {line[:160]}; once it was back, the same command ended in the new group"
-    request.node.user_properties += [
-        ("fault", f"the second node vanishes {point}"),
-        ("happened", happened),
-        ("told", f"{told:.1f}"),
-    ]
+    row = Row(f"the second node vanishes {point}", happened, told, "the operator was told")
+    request.node.user_properties.append(("fault", json.dumps(asdict(row))))
 
 
 def test_what_a_status_and_a_stop_say_of_a_node_that_is_cut_off(apart: Pair) -> None:
@@ -176,12 +181,7 @@ def test_an_engine_that_hangs_is_told_of_in_seconds_and_its_ranks_are_seen_witho
     apart: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dockerd that is stopped by a signal was waited for for two minutes."""
-    import os
-    import signal
-
-    from launch.nodes import reach
-
-    monkeypatch.setattr(reach, "_QUESTION_SECONDS", 1.0)
+    monkeypatch.setattr(reach, "_QUESTION_SECONDS", 4.0)
     apart.world.done("launch", "pair", "--image", PLAIN)
     pid = apart.nodes.engines[1].daemon.pid
     os.kill(pid, signal.SIGSTOP)

@@ -32,6 +32,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv(ssh.VARIABLE, raising=False)
     monkeypatch.setattr(ssh, "_PAUSE", 0.0)
     monkeypatch.setattr(ssh, "_reached", set())
+    monkeypatch.setattr(ssh, "_failed", {})
     return path
 
 
@@ -131,6 +132,21 @@ def test_a_node_that_was_never_reached_is_not_asked_again(program: Path, reached
     with pytest.raises(Unreachable):
         ssh.run(FAR, ["true"])
     assert asked.read_text().count("x") == 1 + reached
+
+
+def test_a_node_that_is_gone_is_not_waited_for_by_every_question_of_a_command(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = program.with_name("asked")
+    program.write_text(f"#!/bin/sh\necho x >>{asked}\necho 'connect to host far: timed out' >&2\nexit 255\n")
+    for _ in range(3):
+        with pytest.raises(Unreachable, match="no answer within"):
+            ssh.run(FAR, ["true"])
+    assert asked.read_text().count("x") == 1
+    monkeypatch.setattr(ssh, "_AGAIN_SECONDS", 0.0)
+    with pytest.raises(Unreachable):
+        ssh.run(FAR, ["true"])
+    assert asked.read_text().count("x") == 2
 
 
 def test_a_command_that_does_not_end_is_given_up_and_it_is_said_what_to_do(program: Path) -> None:

@@ -1,4 +1,4 @@
-"""Faults played on real vLLM ranks, each with what happened and how long that took."""
+"""Faults played on the ranks of a stage, each with what happened and how long that took."""
 
 import os
 import signal
@@ -6,10 +6,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from scripts.faults.stage import NEXT, Stage, until
+from scripts.faults.stage import Stage, until
 
 _WATCH = ("--every", "1", "--limit", "50", "--wait", "0")
 
@@ -22,15 +22,14 @@ class Row:
     happened: str
     seconds: float
     until: Literal["the group answered", "the operator was told"]
-    ranks: str = "real vLLM"
 
 
 def rows(stage: Stage, say: Callable[[str], None]) -> Iterator[Row]:
     """Play all of them, one after the other, on a group that answers before each."""
-    name = str(stage.cluster)
-    stage.done("launch", name)
+    stage.done("launch", str(stage.cluster))
     for play in (_lost, _starting, _killed_controller, _two_operators, _full_disk):
-        for row in play(stage, name):
+        for row in play(stage, str(stage.cluster)):
+            row = replace(row, happened=row.happened.replace(str(stage.folder), "…"))
             say(f"{row.fault}: {row.happened} ({row.seconds:.1f} s)")
             yield row
 
@@ -72,7 +71,7 @@ def _starting(stage: Stage, name: str) -> Iterator[Row]:
         ("kill -9 of a rank that starts", signal.SIGKILL),
         ("a rank that starts is stopped by a signal", signal.SIGSTOP),
     ):
-        command = stage.begin("launch", name, "--profile", NEXT)
+        command = stage.begin("launch", name, "--profile", stage.other)
         stage.until_told(command, "start revision")
         until(lambda: stage.pids(1))
         os.kill(stage.pids(1)[0], number)
@@ -94,12 +93,12 @@ def _starting(stage: Stage, name: str) -> Iterator[Row]:
 def _killed_controller(stage: Stage, name: str) -> Iterator[Row]:
     """A launch is killed at a step; the next command ends in the new group."""
     for told in ("stop revision", "start revision"):
-        command = stage.begin("launch", name, "--profile", NEXT)
+        command = stage.begin("launch", name, "--profile", stage.other)
         stage.until_told(command, told)
         os.kill(command.pid, signal.SIGKILL)
         stage.rest(command)
         began = time.monotonic()
-        ended = stage.done("launch", name, "--profile", NEXT)
+        ended = stage.done("launch", name, "--profile", stage.other)
         happened = "the same command, run again, brought the old group back and then the new one up"
         if "was left at" not in ended.told:
             happened = "the same command, run again, brought the new group up"
@@ -125,7 +124,7 @@ def _full_disk(stage: Stage, name: str) -> Iterator[Row]:
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=4", "hallmark", str(folder)], check=True)
     try:
-        ended = stage.run("launch", name, "--profile", NEXT)
+        ended = stage.run("launch", name, "--profile", stage.other)
     finally:
         subprocess.run(["umount", str(folder)], check=True)
         folder.rmdir()
