@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from launch.ledger.changes import changes, lines
 from launch.ledger.history import History, Revision
+from launch.ledger.record import record
 from launch.ledger.work import Work
 from launch.proof import keys
 from launch.proof.certificate import Verification, verify
@@ -38,6 +40,7 @@ def of_cluster(work: Work) -> Material:
         _links(),
         Past(work.cluster.name, revision.number, revision.at, revision.who, revision.why),
         _certificate(work, earlier[-1])[1] if earlier else None,
+        _changes(work, past, earlier[-1], revision) if earlier else (),
     )
 
 
@@ -50,6 +53,15 @@ def _shown(work: Work, past: History) -> Revision:
 
 def _certified(past: History) -> list[Revision]:
     return [past.revisions[number] for number in sorted(past.revisions) if past.revisions[number].certificate]
+
+
+def _changes(work: Work, past: History, old: Revision, new: Revision) -> list[str]:
+    try:
+        return list(lines(changes(record(work, past, old.number), record(work, past, new.number))))
+    except Mismatch as error:
+        # The certificates say what they say without it.
+        work.say(f"warning: what changed since revision {old.number} is not shown: {error}")
+        return []
 
 
 def _proof(revision: Revision) -> str | None:

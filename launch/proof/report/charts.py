@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from launch.proof.metrics import SpecCounts
@@ -28,11 +29,19 @@ def charts(statement: Json, previous: Json | None) -> list[tuple[str, str]]:
             ("Tokens per second, one request at a time", _svg(_runs(rates, _throughput(then) if then else [])))
         )
     for name, gate in now["gates"].items():
-        positions = _positions(gate)
-        if positions:
-            before = _positions(then["gates"][name]) if then and name in then["gates"] else []
-            bars = gate["definition"].get("min-per-position") or {}
-            found.append((f"Accepted at each draft position ({name})", _svg(_bars(positions, before, bars))))
+        earlier = then["gates"].get(name) if then else None
+        if positions := _positions(gate):
+            low = {int(at): bar for at, bar in (gate["definition"].get("min-per-position") or {}).items()}
+            names = [str(at) for at in range(len(positions))]
+            drawn = _bars(names, positions, _positions(earlier) if earlier else [], low)
+            found.append((f"Accepted / drafts at each draft position ({name})", _svg(drawn)))
+        if speeds := _speeds(gate):
+            before = _speeds(earlier) if earlier else {}
+            bars = {one["name"]: one["min-tok-s"] for one in gate["definition"]["workloads"]}
+            low = {at: bars[name] for at, name in enumerate(speeds)}
+            then_speeds = [before.get(name, 0.0) for name in speeds] if before else []
+            drawn = _bars(list(speeds), list(speeds.values()), then_speeds, low)
+            found.append((f"Tokens per second of each kind of text, mean of the runs ({name})", _svg(drawn)))
     return found
 
 
@@ -54,6 +63,14 @@ def _positions(gate: Json) -> list[float]:
     return list(after.since(before).position_rates)
 
 
+def _speeds(gate: Json) -> dict[str, float]:
+    """The mean tok/s of each workload."""
+    runs = gate["raw"].get("runs")
+    if gate["definition"]["kind"] != "throughput" or not runs:
+        return {}
+    return {name: fmean(run[name]["own_tokens"] / run[name]["seconds"] for run in runs) for name in runs[0]}
+
+
 def _counts(raw: Json) -> SpecCounts:
     return SpecCounts(raw["drafts"], raw["draft_tokens"], raw["accepted"], tuple(raw["per_position"]))
 
@@ -72,24 +89,23 @@ def _runs(now: Sequence[float], then: Sequence[float]) -> "Figure":
     return figure
 
 
-def _bars(now: Sequence[float], then: Sequence[float], bars: Mapping[str, float]) -> "Figure":
+def _bars(names: Sequence[str], now: Sequence[float], then: Sequence[float], bars: Mapping[int, float]) -> "Figure":
+    """Bars side by side; `bars`: the lowest that passes, by place."""
     figure, axes = _figure()
     width = 0.4 if then else 0.7
     for shift, label, values, colour in ((-0.2 if then else 0, "now", now, _NOW), (0.2, "before", then, _THEN)):
         if values:
             drawn = axes.bar([index + shift for index in range(len(values))], values, width, color=colour, label=label)
             axes.bar_label(drawn, [number(value) for value in values], fontsize=8, color=_INK)
-    for position, low in bars.items():
-        axes.hlines(low, int(position) - 0.45, int(position) + 0.45, color=_BAR, label="bar")
+    for place, low in bars.items():
+        axes.hlines(low, place - 0.45, place + 0.45, color=_BAR, label="bar")
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
     figure.legend(
         unique.values(), unique.keys(), loc="outside upper right", ncols=3, frameon=False, labelcolor=_INK, fontsize=8
     )
-    axes.set_xticks(range(max(len(now), len(then))))
-    axes.set_ylim(0, 1.15)
-    axes.set_xlabel("draft position")
-    axes.set_ylabel("accepted / drafts")
+    axes.set_xticks(range(len(names)), names)
+    axes.set_ylim(0, max([*now, *then, *bars.values()]) * 1.15)
     return figure
 
 

@@ -26,6 +26,7 @@ def test_the_report_of_a_cluster_compares_with_the_certificate_before_and_is_ver
     assert "<h1>c</h1>" in text
     assert re.search(r"patch greets</th><td[^>]*>–</td><td[^>]*>applied</td>", text), text
     assert "2 of pair" in text
+    assert "revision 1 → 2" in text, "what history --diff says"
     assert _by_hand(text, tmp_path / "hand").returncode == 0
     # The same of one certificate alone, over the file that is there.
     [file] = world.store().certificates.glob(f"{made['digest'][7:]}*.json")

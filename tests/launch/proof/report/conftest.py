@@ -20,6 +20,16 @@ PATCHSET = "c" * 64
 MOMENT = datetime(2026, 12, 1, 10, tzinfo=UTC)
 BARS = {"min-mean-length": 2.0, "min-drafts": 10, "min-per-position": {"1": 0.2}}
 ACCEPTANCE = {"kind": "acceptance", "summary": "drafts are accepted", "prompts": ["a"], **BARS}
+SPEED = {
+    "kind": "throughput",
+    "summary": "fast enough",
+    "workloads": [
+        {"name": "count", "prompt": "1 2", "min-tok-s": 30.0},
+        {"name": "sql", "prompt": "a", "min-tok-s": 31.0},
+    ],
+    "fewest-runs": 2,
+    "most-runs": 2,
+}
 SIGNALS = {
     "kind": "logs",
     "summary": "started, no fault",
@@ -49,6 +59,7 @@ def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         accepted: tuple[int, int] = (90, 60),
         line: str = "INFO: startup complete",
         digest: str = "a" * 64,
+        speed: float = 45.0,
         **evidence: Any,
     ) -> Certificate:
         zero = {"drafts": 0, "draft_tokens": 0, "accepted": 0, "per_position": [0, 0]}
@@ -69,7 +80,11 @@ def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
                 "hardware": {"kind": "gb10", "machine": "aarch64"},
                 "vllm": "0.33.0",
                 "required": ["acceptance", "log"],
-                "gates": [_result("acceptance", ACCEPTANCE, raw), _result("log", SIGNALS, logs)],
+                "gates": [
+                    _result("acceptance", ACCEPTANCE, raw),
+                    _result("log", SIGNALS, logs),
+                    _result("throughput", SPEED, _speed(speed)),
+                ],
                 "figures": {"single_stream": {"runs": [{"tok_s": rate} for rate in (48.0, 49.7, 49.9)]}},
                 "started": MOMENT,
                 "finished": MOMENT,
@@ -81,6 +96,15 @@ def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         return Certificate(envelope, verify(envelope, trusted=keys.trusted()))
 
     return make
+
+
+def _speed(tok_s: float) -> dict[str, Any]:
+    counts = {"before": None, "after": None, "served_tokens": None}
+    runs = [
+        {name: {**counts, "own_tokens": 100, "seconds": 100 / (tok_s + more)} for name in ("count", "sql")}
+        for more in (-0.1, 0.1)
+    ]
+    return {"answers": [{"text": " a", "tokens": 100, "seconds": 2.0}], "runs": runs}
 
 
 def _result(name: str, gate: dict[str, Any], raw: dict[str, Any]) -> GateResult:

@@ -33,7 +33,7 @@ def test_a_browser_shows_it_without_an_error_or_a_request(
     before = certified(accepted=(80, 40))
     (tmp_path / "r.html").write_text(page(certified(digest="b" * 64).material(previous=before.found)))
     shown = _run(chromium, tmp_path, "--enable-logging=stderr", f"--log-net-log={tmp_path / 'net'}", "--dump-dom")
-    assert "Certified: all 2 gates passed" in shown.stdout
+    assert "Certified: all 3 gates passed" in shown.stdout
     assert "CONSOLE" not in shown.stderr
     assert _addresses(tmp_path / "net") == set()
 

@@ -50,7 +50,7 @@ class _Read(HTMLParser):
 
 def test_it_tells_verdict_subject_patches_gates_and_log_lines(certified: Callable[..., Certificate]) -> None:
     read = _Read(page(certified().material()))
-    assert "Certified: all 2 gates passed, and the signature holds." in read.text
+    assert "Certified: all 3 gates passed, and the signature holds." in read.text
     assert f"sha256:{'a' * 64}" in read.text
     assert ["experts", "applied", "Dispatch <experts> by layer", "47716"] in read.rows
     [acceptance] = [row for row in read.rows if row[0] == "acceptance drafts are accepted"]
@@ -60,12 +60,15 @@ def test_it_tells_verdict_subject_patches_gates_and_log_lines(certified: Callabl
     assert ["forbidden", "Traceback", "spark-a 0", "an exception"] in read.rows
 
 
-def test_it_charts_the_runs_and_every_draft_position_with_its_bar(certified: Callable[..., Certificate]) -> None:
+def test_it_charts_the_runs_every_draft_position_and_every_kind_of_text_with_their_bars(
+    certified: Callable[..., Certificate],
+) -> None:
     text = page(certified(accepted=(91, 57)).material())
-    [throughput, positions] = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    [throughput, positions, speeds] = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert "tok/s: median, and every run as a mark" in throughput
     assert re.findall(r">(0\.\d\d)</text>", positions) == ["0.91", "0.57"]
     assert "var(--bad)" in positions, "the bar of position 1 is not drawn"
+    assert re.findall(r">(45|count|sql)</text>", speeds) == ["count", "sql", "45", "45"]
 
 
 def test_nothing_is_fetched_and_there_is_no_script(certified: Callable[..., Certificate]) -> None:
