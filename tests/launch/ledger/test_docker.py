@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from launch.proof import attached
+from launch.proof.client import Client
 from recipe.config import paths
 from recipe.errors import Exit
 from recipe.image.reference import repository
@@ -191,6 +192,9 @@ def test_a_group_started_by_hand_is_certified_replaced_and_the_only_one_that_com
         assert any("Application startup complete" in line for line in logs["node-1"])
         assert logs["node-2"]
 
+        _loads_with_the_vllm_of_the_image(two, name)
+        _a_token_that_is_not_the_models_own_is_seen(two)
+
         refused = two.run("launch", name, "--profile", str(BAD))
         assert refused.status == Exit.NOT_DONE
         assert "acceptance-ngram: fail" in refused.told
@@ -238,3 +242,32 @@ def test_a_group_started_by_hand_is_certified_replaced_and_the_only_one_that_com
     finally:
         for place, names in ((0, ["by-hand-0"]), (1, ["by-hand-1", "hallmark-stranger"])):
             two.nodes.engines[place].docker("rm", "--force", *names, check=False)
+
+
+def _loads_with_the_vllm_of_the_image(two: Two, name: str) -> None:
+    presets = two.cluster.parent / "configs" / "bench"
+    presets.mkdir(parents=True)
+    (presets / "small.yaml").write_text("{kind: load, summary: s, requests: 8, concurrency: 4, output-tokens: 32}")
+    two.environment["HALLMARK_HOME"] = str(two.cluster.parent)
+    found = two.done("bench", name, "--preset", "small")
+    del two.environment["HALLMARK_HOME"]
+    assert (found["load"]["report"]["completed"], found["load"]["report"]["total_output_tokens"]) == (8, 256)
+    assert found["flaws"] == []
+    assert (found["logged"]["accepted"], found["logged"]["drafted"]) == (
+        found["counted"]["accepted"],
+        found["counted"]["draft_tokens"],
+    )
+    # A path of the container: the program ran there.
+    assert not Path(found["load"]["report"]["tokenizer_id"]).exists()
+
+
+def _a_token_that_is_not_the_models_own_is_seen(two: Two) -> None:
+    """What the gates of kind speculation rest on, with vLLM's own answers."""
+    with Client(f"http://127.0.0.1:{two.api}") as client:
+        told = client.tokens("tiny", "one two", tokens=6, deadline=60)
+        own = [*told.prompt_ids, *told.ids]
+        assert [one.behind for one in client.choices("tiny", own, deadline=60)] == [0.0] * len(own)
+        own[-2] = own[0]
+        behind = [one.behind for one in client.choices("tiny", own, deadline=60)]
+    # The word after it follows the wrong one, and is behind as well.
+    assert [nats > 1 for nats in behind] == [False] * (len(own) - 2) + [True, True]
