@@ -17,7 +17,8 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey  # type: ignore[attr-defined]  # has no __all__
 
 from launch.ledger.certificates import of_repository
-from launch.nodes.image import staged
+from launch.nodes.image import StagedImage, staged
+from launch.plan.place import Place
 from launch.proof import attached, keys
 from launch.proof.certificate import sign
 from launch.proof.statement import build
@@ -174,3 +175,20 @@ def test_an_image_is_found_by_the_digest_it_was_certified_under_when_all_its_tag
     assert staged(name, short, (), where, repository.reference.at(proven)).published() == proven
     elsewhere = replace(repository.reference, path="elsewhere").at(proven)
     assert staged(name, short, (), where, elsewhere).published() is None
+
+
+def test_what_neither_a_node_nor_the_registry_has_is_known_before_anything_stops(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B7: the nodes are StandIns that lack the image, the registry is real."""
+    places = (Place("a", "local"), Place("b", "me@b"))
+    monkeypatch.setattr(StagedImage, "lacking", lambda self: list(places))
+    monkeypatch.setattr("launch.nodes.image._here", lambda reference: None)
+    proven, config = named(repository, "latest", "amd64")
+    known, short = repository.reference.at(proven), config.removeprefix("sha256:")
+    assert staged("x:1", short, places, repository.reference, known).unrestorable() == []
+    assert staged("x:1", "0" * 64, places, repository.reference).unrestorable() == [
+        f"sha256:{'0' * 64} is neither here nor on a, b"
+    ]
+    [told] = staged("x:1", short, places, replace(repository.reference, host="127.0.0.1:1")).unrestorable()
+    assert told.startswith(f"{config} is neither here nor on a, b, and the registry 127.0.0.1:1 does not answer")
