@@ -78,7 +78,7 @@ def no_model(world: World, nodes: Group) -> None:
         (refused_port, Exit.UNREACHABLE, "node right: it refuses SSH connections"),
         (unknown_key, Exit.UNREACHABLE, "node right: its host key is not known here"),
         (no_engine, Exit.UNREACHABLE, "node right: no engine answers at unix:///nowhere/docker.sock"),
-        (other_architecture, Exit.NOT_DONE, "node right is linux/"),
+        (other_architecture, Exit.NOT_DONE, "node right: is linux/"),
         (no_model, Exit.NOT_DONE, "node right: the model folder"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
