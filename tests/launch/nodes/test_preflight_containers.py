@@ -119,7 +119,7 @@ def test_a_port_of_the_head_that_a_stranger_has_is_told_with_its_process(pair: W
     assert result.exit == Exit.NOT_DONE
     assert f"node left: port {pair.api} is taken by process {os.getpid()} (" in result.err, result.err
     for engine in nodes.engines:
-        assert engine.docker("ps", "--all", "--quiet").stdout == ""
+        assert engine.docker("ps", "--all", "--quiet", "--filter", "label=dev.hallmark.cluster=pair").stdout == ""
 
 
 def test_without_its_head_a_cluster_has_no_history_and_nothing_is_done(pair: World, nodes: Group) -> None:
