@@ -78,7 +78,7 @@ def no_model(world: World, nodes: Group) -> None:
         (refused_port, Exit.UNREACHABLE, "node right: it refuses SSH connections"),
         (unknown_key, Exit.UNREACHABLE, "node right: its host key is not known here"),
         (no_engine, Exit.UNREACHABLE, "node right: no engine answers at unix:///nowhere/docker.sock"),
-        (other_architecture, Exit.NOT_DONE, "node right is linux/"),
+        (other_architecture, Exit.NOT_DONE, "node right: is linux/"),
         (no_model, Exit.NOT_DONE, "node right: the model folder"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
@@ -103,7 +103,7 @@ def test_preflight_says_of_real_nodes_what_holds_and_what_is_missing_and_changes
     assert result.exit == Exit.NOT_DONE, result.err
     failed = [it for it in result.document["checks"] if it["verdict"] == "FAIL"]
     assert [it["check"] for it in failed] == ["image"]
-    assert "there is no image localhost/hallmark:a-" in failed[0]["message"], failed
+    assert "there is no image hallmark:a-" in failed[0]["message"], failed
     passed = {(it["check"], it["node"]) for it in result.document["checks"] if it["verdict"] == "PASS"}
     assert {(check, name) for check in ("engine", "model", "clock", "shm") for name in ("left", "right")} <= passed
     assert ("ports", "left") in passed and ("master-port", "right") in passed
@@ -119,7 +119,7 @@ def test_a_port_of_the_head_that_a_stranger_has_is_told_with_its_process(pair: W
     assert result.exit == Exit.NOT_DONE
     assert f"node left: port {pair.api} is taken by process {os.getpid()} (" in result.err, result.err
     for engine in nodes.engines:
-        assert engine.docker("ps", "--all", "--quiet").stdout == ""
+        assert engine.docker("ps", "--all", "--quiet", "--filter", "label=dev.hallmark.cluster=pair").stdout == ""
 
 
 def test_without_its_head_a_cluster_has_no_history_and_nothing_is_done(pair: World, nodes: Group) -> None:
