@@ -49,20 +49,23 @@ class SlurmEngine:
 
     def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
         """Submit the job and wait until Slurm runs it, however long the queue is; Ctrl-C gives up."""
-        logs.mkdir(parents=True, exist_ok=True)
+        # A folder of its own: nodes may have any name.
+        folder = logs / "job"
+        folder.mkdir(parents=True, exist_ok=True)
         for rank in plan.ranks:
-            log = logs / f"rank-{rank.rank}.log"
+            log = folder / f"rank-{rank.rank}.log"
             keep(log)
             log.touch()
             # srun knows ranks by their numbers only.
             link = logs / f"{rank.name}.log"
             link.unlink(missing_ok=True)
-            link.symlink_to(log.name)
-        output = logs / "job.log"
+            link.symlink_to(f"job/{log.name}")
+        output = folder / "job.log"
         keep(output)
-        script = logs / "job.sh"
+        script = folder / "job.sh"
         script.write_text(_script(plan), encoding="utf-8")
-        words = [f"--job-name={group}", f"--output={output}", f"--chdir={logs}", "--parsable", str(script), str(logs)]
+        words = [f"--job-name={group}", f"--output={output}", f"--chdir={folder}", "--parsable"]
+        words += [str(script), str(folder)]
         number = self._ask("sbatch", *words).strip().partition(";")[0]
         told = None
         while True:

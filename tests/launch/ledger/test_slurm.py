@@ -241,12 +241,18 @@ exec {shutil.which("srun")} "${{kept[@]}}"
 
 def test_a_launch_that_was_killed_leaves_one_job_of_the_next_one(cluster: World, slurm_nodes: Slurm) -> None:
     cluster.brief_trials()
+    # Names that files of the job have, too.
+    nodes = [{"name": name, "address": "local"} for name in ("rank-0", "job")]
+    cluster.cluster(engine="slurm", nodes=nodes)
     killed = cluster.begin("launch", "pair", before=at_call(transition, "wait_until_ready", 1)(signal.SIGKILL))
     assert killed.wait().exit == 128 + signal.SIGKILL
     [old] = jobs(slurm_nodes)
     cluster.done("launch", "pair")
     [new] = jobs(slurm_nodes)
     assert new != old
+    logs = cluster.done("logs", "pair")["logs"]
+    assert "startup complete" in "\n".join(logs["rank-0"])
+    assert logs["job"] != logs["rank-0"]
     assert ended(slurm_nodes, old).startswith("CANCELLED")
 
 
