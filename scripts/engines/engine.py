@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recipe.errors import Refused
-from scripts.engines.network import Namespace
 from scripts.engines.packages import program
 from scripts.engines.process import Background
 
@@ -18,15 +17,13 @@ _START_SECONDS = 60
 
 @dataclass(frozen=True)
 class Engine:
-    """A running engine. `host`: what DOCKER_HOST is to be; `client`: a docker program that can build on it; `network`:
-    the namespace that it and all its containers are in, when that is not the machine's."""
+    """A running engine. `host`: what DOCKER_HOST is to be; `client`: a docker program that can build on it."""
 
     number: int
     folder: Path
     host: str
     client: str
     daemon: Background
-    network: Namespace | None = None
 
     def docker(self, *arguments: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
         """Run the docker program on this engine. Errors: Refused when `check` and it fails."""
@@ -43,7 +40,7 @@ class Engine:
         shutil.rmtree(self.folder)
 
 
-def start(number: int, folder: Path, driver: str | None = None, network: Namespace | None = None) -> Engine:
+def start(number: int, folder: Path, driver: str | None = None) -> Engine:
     """Start engine `number` (1, 2, …) with everything below `folder`, whose path must be short for its sockets.
 
     `driver`: how it stores layers, when not in the way that it chooses itself.
@@ -55,7 +52,6 @@ def start(number: int, folder: Path, driver: str | None = None, network: Namespa
     socket = folder / "docker.sock"
     host = f"unix://{socket}"
     argv = [
-        *(network.enter if network else ()),
         dockerd,
         f"--host={host}",
         f"--data-root={folder / 'data'}",
@@ -74,7 +70,7 @@ def start(number: int, folder: Path, driver: str | None = None, network: Namespa
     daemon.wait(
         lambda: socket.exists() and subprocess.run(answers, capture_output=True).returncode == 0, _START_SECONDS
     )
-    return Engine(number, folder, host, client, daemon, network)
+    return Engine(number, folder, host, client, daemon)
 
 
 def _unmount(folder: Path) -> None:

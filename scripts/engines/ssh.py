@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.engines.engine import Engine
-from scripts.engines.network import Namespace
 from scripts.engines.packages import program
 from scripts.engines.process import Background
 
@@ -50,21 +49,20 @@ class Node:
 
 
 def start(engine: Engine, folder: Path) -> Node:
-    """Start the sshd of one engine: engine N is reached as `node-N`, on 127.0.0.N or in its network namespace.
+    """Start the sshd of one engine: engine N is reached as `node-N` on 127.0.0.N.
 
     `folder` gets the keys of all nodes and the one key that may log in.
     """
-    return serve(engine.number, folder, {"DOCKER_HOST": engine.host}, engine.network)
+    return serve(engine.number, folder, {"DOCKER_HOST": engine.host})
 
 
-def serve(number: int, folder: Path, variables: Mapping[str, str], within: Namespace | None = None) -> Node:
-    """Start the sshd of a node that has these variables, such as a HOME of its own; `within`: its network."""
+def serve(number: int, folder: Path, variables: Mapping[str, str]) -> Node:
+    """Start the sshd of a node that has these variables, such as a HOME of its own."""
     sshd, keygen = program("sshd", "openssh-server"), program("ssh-keygen", "openssh-client")
     # sshd refuses to start without it; the package's service would make it.
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name, port = f"node-{number}", _PORT + number
-    address = within.address if within else f"127.0.0.{number}"
+    name, address, port = f"node-{number}", f"127.0.0.{number}", _PORT + number
     key = folder / f"{name}.key"
     _key(keygen, key)
     _key(keygen, folder / "id")
@@ -84,9 +82,7 @@ def serve(number: int, folder: Path, variables: Mapping[str, str], within: Names
         # At this level bash does not read the user's .bashrc for every command, which may take half a second.
         f"SetEnv {given} PATH={os.environ['PATH']} SHLVL=1\n"
     )
-    daemon = Background(
-        [*(within.enter if within else ()), sshd, "-D", "-e", "-f", str(settings)], folder / f"{name}.log"
-    )
+    daemon = Background([sshd, "-D", "-e", "-f", str(settings)], folder / f"{name}.log")
     daemon.wait(lambda: _listens(address, port), 10)
     return Node(name, address, port, folder / f"{name}.key.pub", folder / "config", daemon)
 
@@ -111,8 +107,6 @@ def _client_settings(node: Node, folder: Path) -> str:
         f"  UserKnownHostsFile {folder / 'known_hosts'}\n"
         "  StrictHostKeyChecking yes\n"
         "  BatchMode yes\n"
-        # A node that was cut off does not hold up who asks it.
-        "  ConnectTimeout 20\n"
     )
 
 

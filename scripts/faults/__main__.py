@@ -57,10 +57,6 @@ def _standin() -> list[Row]:
     return tested.rows("tests/launch/faults/test_played.py")
 
 
-def _cut_off() -> list[Row]:
-    return tested.rows("tests/launch/faults/test_cut_off.py")
-
-
 def _section(title: str, about: str, rows: Sequence[Row]) -> str:
     machine = f"{platform.machine()} with {len(os.sched_getaffinity(0))} cores"
     lines = [f"## {title}", "", f"Played on {datetime.now(UTC).date()} on {machine}. {about}", ""]
@@ -89,12 +85,6 @@ _SECTIONS: dict[str, tuple[str, str, Callable[[], list[Row]]]] = {
         "The same faults on a stand-in of vLLM with its arguments, rendezvous and API, which starts in a third of a"
         " second.",
         _standin,
-    ),
-    "cut-off": (
-        "The StandIn on nodes that are cut off",
-        "In containers on two nodes in network namespaces of their own, one of which vanishes and keeps its processes;"
-        " the limits for that are shortened to 2.5 s here.",
-        _cut_off,
     ),
 }
 

@@ -24,12 +24,8 @@ class Pair:
     def listed(self) -> list[dict[str, str]]:
         """The nodes as the cluster's file has them."""
         return [
-            {
-                "name": name,
-                "address": f"ssh://{node.address}:{node.port}",
-                "fabric": engine.network.fabric if engine.network else node.address,
-            }
-            for name, node, engine in zip(("left", "right"), self.nodes.nodes, self.nodes.engines, strict=True)
+            {"name": name, "address": f"ssh://{node.address}:{node.port}", "fabric": node.address}
+            for name, node in zip(("left", "right"), self.nodes.nodes, strict=True)
         ]
 
     def running(self) -> list[set[str]]:
