@@ -29,6 +29,8 @@ def pair(world: World, nodes: Group, monkeypatch: pytest.MonkeyPatch) -> Iterato
     change(world, nodes)
     # A connection that is open already would hide what is wrong with the next one.
     ssh._sockets.cache_clear()
+    # So would a node that an earlier test lost, which this process does not ask again for a moment.
+    monkeypatch.setattr(ssh, "_failed", {})
     yield world
     for engine in nodes.engines:
         left = engine.docker("ps", "--all", "--quiet", "--filter", "label=dev.hallmark.cluster=pair").stdout.split()
