@@ -69,8 +69,8 @@ class Gates(Model):
     expires: Count | None = Field(default=None, description="days for which a certificate counts; null: for good")
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    # A mapping may also be pasted as the JSON that the flag takes.
+def mapping(value: Any) -> dict[str, Any]:
+    """A flag's mapping, which may also be pasted as the JSON that the flag takes; empty for anything else."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -119,7 +119,7 @@ class Profile(Model):
     @property
     def speculative(self) -> dict[str, Any]:
         """The speculative configuration, whichever way the flags give it; empty without one."""
-        found = _mapping(self.serve.get("speculative-config"))
+        found = mapping(self.serve.get("speculative-config"))
         for flag, key in (
             ("spec-method", "method"),
             ("spec-model", "model"),
