@@ -49,7 +49,7 @@ def _volume(mount: Mount) -> dict[str, Any]:
     # What makes missing folders has another name and default in every Compose, so that the file leaves it out.
     return {
         "type": "bind",
-        "source": compose(mount.source),
+        "source": compose(mount.source, home=True),
         "target": compose(mount.target),
         "read_only": mount.read_only,
     }
@@ -63,7 +63,7 @@ def _secret(name: str, reference: str) -> str:
 
 def _about(rank: RankPlan) -> str:
     assert rank.container is not None
-    folders = [shell(mount.source) for mount in rank.container.mounts if not mount.read_only]
+    folders = [shell(mount.source, home=True) for mount in rank.container.mounts if not mount.read_only]
     lines = [
         f"# {rank.name}: rank {rank.rank}. Workers first:",
         f"#   mkdir -p -- {' '.join(folders)}",

@@ -212,8 +212,7 @@ def _possible(plan: GroupPlan, common: Common, checked: Checked) -> None:
     paths, profile = checked.cluster.document, checked.profile
     box = common.container
     assert box is not None
-    homes = [*(word for word in common.argv if isinstance(word, str)), *common.env.values()]
-    homes += [mount.source for mount in box.mounts]
+    homes = [mount.source for mount in box.mounts]
     if told := sorted({text for text in homes if text == "~" or text.startswith("~/")}):
         where = paths.where(("paths",))
         found.append(Problem(f"{told[0]!r} begins with `~`, and Kubernetes knows no home folder", where, "write `/…`"))

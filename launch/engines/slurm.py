@@ -39,7 +39,7 @@ def text(plan: GroupPlan, checked: Checked, judge: Sequence[str]) -> str:
     cuda = checked.hardware.value.device == "cuda"
     if cuda and checked.profile.value.container.gpus:
         asked["gpus-per-node"] = str(checked.profile.value.gpus)
-    variables = [f"{key}={shell(text)}" for key, text in common.env.items()]
+    variables = [f"{key}={shell(text, home=key in common.homes)}" for key, text in common.env.items()]
     if common.several:
         variables.append(f'{allocated.ADDRESS}="${{addresses[SLURM_PROCID]}}"')
     secrets = {key: reference.partition(":") for key, reference in common.secrets.items()}
@@ -61,7 +61,7 @@ def text(plan: GroupPlan, checked: Checked, judge: Sequence[str]) -> str:
         bare=box is None,
         home=HOME,
         container=_pyxis(box, checked, list(secrets)) if box else [],
-        folders=" ".join(shell(folder) for folder in writable),
+        folders=" ".join(shell(folder, home=True) for folder in writable),
         judge=_judge(plan, judge, allocated.ready_seconds(common)),
         url=_url(plan),
     )
@@ -70,10 +70,10 @@ def text(plan: GroupPlan, checked: Checked, judge: Sequence[str]) -> str:
 def _argv(common: Common) -> list[str]:
     """The arguments in lines that belong together."""
     lines: list[list[str]] = []
-    for word in common.argv:
+    for place, word in enumerate(common.argv):
         if not lines or (isinstance(word, str) and word.startswith("-")):
             lines.append([])
-        lines[-1].append(_VARIABLES[word] if isinstance(word, Given) else shell(word))
+        lines[-1].append(_VARIABLES[word] if isinstance(word, Given) else shell(word, home=place in common.homes))
     return [" ".join(line) for line in lines]
 
 
@@ -91,7 +91,9 @@ def _url(plan: GroupPlan) -> str:
 
 
 def _secret(kind: str, source: str) -> str:
-    return f'"${{{source}:?it was not set where the job was submitted}}"' if kind == "env" else f'"$(<{shell(source)})"'
+    if kind == "env":
+        return f'"${{{source}:?it was not set where the job was submitted}}"'
+    return f'"$(<{shell(source, home=True)})"'
 
 
 def _pyxis(box: Container, checked: Checked, secrets: Sequence[str]) -> list[str]:
@@ -109,7 +111,9 @@ def _pyxis(box: Container, checked: Checked, secrets: Sequence[str]) -> list[str
     if found:
         raise ConfigError(found)
     assert image is not None
-    mounts = ",".join(f"{shell(it.source)}:{shlex.quote(it.target)}{':ro' * it.read_only}" for it in box.mounts)
+    mounts = ",".join(
+        f"{shell(it.source, home=True)}:{shlex.quote(it.target)}{':ro' * it.read_only}" for it in box.mounts
+    )
     return [
         # enroot 3 does not read a tag before the digest.
         f"--container-image={shlex.quote(f'{image.host}#{image.path}@{image.name}')}",

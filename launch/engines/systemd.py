@@ -1,5 +1,7 @@
 """A systemd unit for one node: a rank on a patched virtual environment, for machines without Docker. Pure."""
 
+from itertools import islice
+
 from launch.engines.docker import words_in_parts
 from launch.engines.template import render
 from launch.engines.words import systemd
@@ -27,9 +29,9 @@ def text(cluster: str, rank: RankPlan) -> str:
         rank=rank,
         unit=name(cluster, rank),
         secrets_file=secrets_file(cluster),
-        environment=[_variable(key, value) for key, value in rank.env.items()],
-        program=systemd(_program(rank), command=True),
-        parts=[" ".join(systemd(word, command=True) for word in part) for part in words_in_parts(rank.argv)],
+        environment=[_variable(key, value, home=key in rank.homes) for key, value in rank.env.items()],
+        program=systemd(_program(rank), command=True, home=True),
+        parts=_parts(rank),
         stop_seconds=_STOP_SECONDS,
     )
 
@@ -40,5 +42,10 @@ def _program(rank: RankPlan) -> str:
     return rank.argv[0] if "/" in rank.argv[0] else f"{folder}/bin/{rank.argv[0]}"
 
 
-def _variable(key: str, value: str) -> str:
-    return f'"{key}={systemd(value, command=False)[1:]}'
+def _parts(rank: RankPlan) -> list[str]:
+    words = (systemd(word, command=True, home=place in rank.homes) for place, word in enumerate(rank.argv))
+    return [" ".join(islice(words, len(part))) for part in words_in_parts(rank.argv)]
+
+
+def _variable(key: str, value: str, *, home: bool) -> str:
+    return f'"{key}={systemd(value, command=False, home=home)[1:]}'

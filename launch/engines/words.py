@@ -1,4 +1,7 @@
-"""How formats write a text so that their own readers give back exactly that text; `~` becomes their word for home."""
+"""How formats write a text so that their own readers give back exactly that text.
+
+`home`: the text is a folder's name, in which `~` at the beginning becomes the format's word for the home folder.
+"""
 
 import re
 import shlex
@@ -8,15 +11,15 @@ import yaml
 _PLAIN = re.compile(r"[A-Za-z_/-][A-Za-z0-9_/.@-]*")
 
 
-def shell(text: str) -> str:
+def shell(text: str, *, home: bool) -> str:
     """One word of a POSIX shell."""
-    home, rest = _split(text)
+    home, rest = _split(text, home)
     return ('"$HOME"' if home else "") + (shlex.quote(rest) if rest or not home else "")
 
 
-def compose(text: str) -> str:
+def compose(text: str, *, home: bool = False) -> str:
     """A value of a Compose file, where `$` begins a variable."""
-    home, rest = _split(text)
+    home, rest = _split(text, home)
     return ("${HOME}" if home else "") + rest.replace("$", "$$")
 
 
@@ -25,9 +28,9 @@ def kubernetes(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def systemd(text: str, *, command: bool) -> str:
+def systemd(text: str, *, command: bool, home: bool) -> str:
     """One quoted word of a unit; `command`: of ExecStart, where also `$` begins a variable."""
-    home, rest = _split(text)
+    home, rest = _split(text, home)
     rest = rest.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     rest = re.sub(r"[\x01-\x1f\x7f]", lambda found: f"\\x{ord(found[0]):02x}", rest)
     if command:
@@ -54,7 +57,7 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _split(text: str) -> tuple[bool, str]:
+def _split(text: str, home: bool) -> tuple[bool, str]:
     """Whether the text begins with the home folder, and what is behind that (launch.plan.group.at_home)."""
-    home = text == "~" or text.startswith("~/")
+    home = home and (text == "~" or text.startswith("~/"))
     return home, text[1:] if home else text

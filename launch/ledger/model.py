@@ -1,7 +1,6 @@
 """Model files of a cluster: fetched onto the head, brought from there to the other nodes, compared."""
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,6 @@ from recipe.config.models import Node
 from recipe.errors import ConfigError, Problem, Refused
 from recipe.image import pins
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _GB = 10**9
 # Bytes a second of lines that people have.
 _LINES = {"100 Mbit/s": 12.5e6, "1 Gbit/s": 125e6}
@@ -157,14 +155,14 @@ def _tell_size(say: Say, node: str, count: int, total: int, there: dict[str, Any
 def _token(of: Models) -> str | None:
     """By the profile's reference, else from this shell. Errors: HallmarkError when the reference names nothing."""
     reference = of.checked.profile.value.env.get("HF_TOKEN")
-    return resolve(reference) if reference else os.environ.get("HF_TOKEN")
+    return pins.hub_token(resolve(reference) if reference else os.environ.get("HF_TOKEN", ""), reference or "HF_TOKEN")
 
 
 def _revision(home: Path, checked: Checked) -> str | None:
     """The commit by the profile, else by `hallmark pin`."""
     profile = checked.profile
     written = profile.value.revision
-    if written is not None and not _COMMIT.fullmatch(written):
+    if written is not None and not pins.COMMIT.fullmatch(written):
         where = profile.document.where(("revision",))
         hint = "write the 40 digits of a commit, or leave it out and run `hallmark pin`"
         raise ConfigError([Problem(f"revision: {written!r} may move", where, hint)])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from launch.nodes import reach, stream
-from launch.plan.model import INDEX, Seen
+from launch.plan.model import INDEX, Fetched, Seen
 from launch.plan.place import Place
 from recipe.errors import Busy, HallmarkError, Mismatch, Refused, Unreachable
 
@@ -52,7 +52,8 @@ def read(node: str, folder: str, text: str) -> Seen:
     proofs: dict[str, str] = {}
     said: dict[str, str] = {}
     owner = None
-    for line in text.splitlines():
+    # Names have letters that end a line for Python only.
+    for line in text.split("\n"):
         kind, _, rest = line.partition("\t")
         first, _, second = rest.partition("\t")
         if kind == "file":
@@ -69,13 +70,21 @@ def read(node: str, folder: str, text: str) -> Seen:
     path = said.get("there", "")
     snapshot = _SNAPSHOT.search(path)
     revision = snapshot[1] if snapshot else None
+    fetched: dict[str, Fetched] = {}
     if _MARKER in said:
-        try:
-            revision = json.loads(base64.b64decode(said[_MARKER])).get("revision")
-        except (ValueError, AttributeError):
-            revision = None
+        revision, fetched = _marker(base64.b64decode(said[_MARKER]))
     shown = said.get("folder", folder)
-    return Seen(node, shown, bool(path), files, broken, index, revision, proofs, owner)
+    return Seen(node, shown, bool(path), files, broken, index, revision, proofs, owner, fetched)
+
+
+def _marker(text: bytes) -> tuple[str | None, dict[str, Fetched]]:
+    """Revision and files as they were fetched; nothing where that cannot be read."""
+    try:
+        found = json.loads(text)
+        files = {one["path"]: Fetched(one["size"], one.get("sha256")) for one in found["files"]}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None, {}
+    return (found["revision"] if isinstance(found.get("revision"), str) else None), files
 
 
 def listing(place: Place, repository: str, revision: str, token: str | None, hub: str | None) -> Json:

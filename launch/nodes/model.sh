@@ -10,12 +10,15 @@ case $folder in
 esac
 printf 'folder\t%s\n' "$folder"
 cd "$folder" 2>/dev/null || exit 0
+# A name with one would be several lines here; no model has such.
+odd='*
+*'
 root=$(pwd -P)
 printf 'there\t%s\n' "$root"
 printf 'owner\t%s\t%s\n' "$(stat -L -c %u .)" "$(id -u)"
-find . -path ./.hallmark-parts -prune -o -type f ! -name '.hallmark-model.json*' -printf 'file\t%s\t%P\n'
+find . \( -path ./.hallmark-parts -o -name "$odd" \) -prune -o -type f ! -name '.hallmark-model.json*' -printf 'file\t%s\t%P\n'
 # A container sees the folder alone: what a link leads to must be in it.
-find . -path ./.hallmark-parts -prune -o -type l -print | while IFS= read -r link; do
+find . \( -path ./.hallmark-parts -o -name "$odd" \) -prune -o -type l -print | while IFS= read -r link; do
   to=$(realpath -m -- "$link")
   case $to in
     "$root"/*)
@@ -32,7 +35,7 @@ for name in model.safetensors.index.json .hallmark-model.json; do
   if [ -r "$name" ]; then printf '%s\t%s\n' "$name" "$(base64 -w 0 <"$name")"; fi
 done
 if [ "$2" = yes ]; then
-  find -L . -path ./.hallmark-parts -prune -o -type f ! -name '.hallmark-model.json*' -exec sha256sum {} + | while read -r hash path; do
+  find -L . \( -path ./.hallmark-parts -o -name "$odd" \) -prune -o -type f ! -name '.hallmark-model.json*' -exec sha256sum {} + | while read -r hash path; do
     path=${path#\*}
     printf 'sha256\t%s\t%s\n' "$hash" "${path#./}"
   done

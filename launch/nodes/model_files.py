@@ -20,6 +20,7 @@ import http.server
 import json
 import os
 import queue
+import re
 import shutil
 import socket
 import sys
@@ -35,6 +36,8 @@ MARKER = ".hallmark-model.json"
 PARTS = ".hallmark-parts"
 _VERIFIED = "verified"
 _LOCK = "lock"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_PROOF = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _CHUNK = 2**20
 _AT_ONCE = 4
 _PATIENCE = 60.0
@@ -58,7 +61,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         made = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if made is not None and urllib.parse.urlsplit(newurl).netloc != urllib.parse.urlsplit(req.full_url).netloc:
+        if made is not None and urllib.parse.urlsplit(newurl)[:2] != urllib.parse.urlsplit(req.full_url)[:2]:
             made.remove_header("Authorization")
         return made
 
@@ -78,7 +81,7 @@ def _open(url: str, offset: int = 0) -> Any:
 
 def listing(repository: str, revision: str) -> Json:
     """What the hub has of a revision. Errors: Failed."""
-    hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    hub = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     url = f"{hub}/api/models/{repository}/revision/{urllib.parse.quote(revision, safe='')}?blobs=true"
     try:
         with _open(url) as answer:
@@ -86,16 +89,44 @@ def listing(repository: str, revision: str) -> Json:
     except urllib.error.HTTPError as error:
         _denied(error, repository)
         raise Failed("unreachable", f"the model hub {hub} answers {error.code} for {repository}") from None
-    except (OSError, ValueError, http.client.HTTPException) as error:
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         raise Failed("unreachable", f"the model hub {hub} does not answer: {error}") from None
-    files = []
-    for one in found["siblings"]:
-        large = one.get("lfs") or {}
-        proof = {"sha256": large["sha256"]} if large else {"sha1": one["blobId"]}
-        files.append({"path": one["rfilename"], "size": one["size"], **proof})
-    commit = found["sha"]
+    try:
+        files = [_listed(one) for one in found["siblings"]]
+        commit = str(found["sha"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Failed("mismatch", f"the model hub {hub} does not answer as a hub does: {error!r}") from None
+    if _COMMIT.fullmatch(commit) is None or (_COMMIT.fullmatch(revision) and commit != revision):
+        raise Failed("mismatch", f"the model hub {hub} was asked for {revision} and answers with {commit!r}")
+    _possible(files)
     base = f"{hub}/{repository}/resolve/{commit}/"
     return {"repository": repository, "revision": commit, "files": files, "base": base}
+
+
+def _listed(one: Json) -> Json:
+    large = one.get("lfs") or {}
+    proof = {"sha256": large["sha256"]} if large else {"sha1": one["blobId"]}
+    return {"path": one["rfilename"], "size": one["size"], **proof}
+
+
+def _possible(files: list[Json]) -> None:
+    """Whether these can be a folder's files: what is listed elsewhere is not believed. Errors: Failed."""
+    if not files:
+        raise Failed("mismatch", "no file is listed")
+    names: set[str] = set()
+    for one in files:
+        path, size = one["path"], one["size"]
+        parts = path.split("/") if isinstance(path, str) else []
+        if not parts or not path.isprintable() or {"", ".", ".."} & set(parts) or _own(Path(path)):
+            raise Failed("mismatch", f"{path!r} is listed, which is no name of a model's file")
+        if not isinstance(size, int) or size < 0 or not _PROOF.fullmatch(_proof(one)):
+            raise Failed("mismatch", f"{path!r} is listed with {size!r} bytes and the hash {_proof(one)!r}")
+        if path in names:
+            raise Failed("mismatch", f"{path!r} is listed twice")
+        names.add(path)
+    above = {path[:at] for path in names for at, letter in enumerate(path) if letter == "/"}
+    if both := sorted(names & above):
+        raise Failed("mismatch", f"{both[0]!r} is listed as a file and as a folder")
 
 
 def scan(folder: Path) -> Json:
@@ -118,8 +149,9 @@ def marker(folder: Path) -> Json | None:
     """What was fetched into the folder; None when that is not known."""
     try:
         found = json.loads((folder / MARKER).read_bytes())
-        return found if isinstance(found, dict) and isinstance(found.get("files"), list) else None
-    except (OSError, ValueError):
+        _possible(found["files"])
+        return {key: found[key] for key in ("repository", "revision", "files")}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, Failed):
         return None
 
 
@@ -147,10 +179,12 @@ def get(folder: Path, manifest: Json) -> None:
         part = folder / f"{MARKER}.part"
         part.write_text(json.dumps(_kept(manifest)) + "\n")
         part.replace(folder / MARKER)
-    shutil.rmtree(parts)
+        # While it is locked: the next one's parts are not these.
+        shutil.rmtree(parts)
 
 
 def _get(folder: Path, manifest: Json) -> None:
+    _possible(manifest["files"])
     told = Told(sum(one["size"] for one in manifest["files"]))
     verified = _verified(folder)
     # The largest first, so that the last ones to come are short.
@@ -329,7 +363,9 @@ def _note(folder: Path, one: Json) -> None:
 
 def _part(folder: Path, one: Json) -> Path:
     # Of its content too: what was begun of another revision is not continued.
-    return folder / PARTS / f"{urllib.parse.quote(one['path'], safe='')}.{_proof(one)[:16]}"
+    # Shortened, because a file's name has 255 bytes.
+    name = hashlib.sha256(one["path"].encode()).hexdigest()
+    return folder / PARTS / f"{urllib.parse.quote(one['path'], safe='')[:100]}.{name[:16]}.{_proof(one)[:16]}"
 
 
 def _own(path: Path) -> bool:

@@ -24,7 +24,7 @@ class Given(Enum):
 @dataclass(frozen=True)
 class Common:
     """What every rank runs. `argv` are the head's arguments, `worker` what the others have behind them; `several`:
-    whether there are others, so that each rank must know its own address (ADDRESS)."""
+    whether there are others, so that each rank must know its own address (ADDRESS); `homes`: as of a rank."""
 
     argv: tuple[str | Given, ...]
     worker: tuple[str, ...]
@@ -32,6 +32,7 @@ class Common:
     secrets: dict[str, str]
     container: Container | None
     several: bool
+    homes: frozenset[int | str]
 
 
 def common(plan: GroupPlan) -> Common:
@@ -50,7 +51,7 @@ def common(plan: GroupPlan) -> Common:
                 hint="give the nodes of the cluster file the same `interface`, `hca` and `env`",
             )
     env = {name: value for name, value in head.env.items() if not (several and name == ADDRESS)}
-    return Common(tuple(argv), ("--headless",) if several else (), env, head.secrets, _any(head), several)
+    return Common(tuple(argv), ("--headless",) if several else (), env, head.secrets, _any(head), several, head.homes)
 
 
 def ready_seconds(common: Common) -> float:

@@ -44,7 +44,9 @@ class RankPlan:
     """Everything that one rank runs.
 
     `argv` is the full list from the entry point on; `env` has plain values, `secrets` the references by variable;
-    `files` are texts by path; `own_env` names the variables in which this node may differ from the others.
+    `files` are texts by path; `own_env` names the variables in which this node may differ from the others. `homes` are
+    the arguments (by their place) and variables whose `~` at the beginning is the node's home: folders of Hallmark's.
+    Everywhere else a `~` is what somebody wrote.
     """
 
     name: str
@@ -57,6 +59,7 @@ class RankPlan:
     container: Container | None
     files: dict[str, str]
     own_env: tuple[str, ...] = ()
+    homes: frozenset[int | str] = frozenset()
 
     @property
     def place(self) -> Place:
@@ -129,14 +132,15 @@ def plan_group(profile: Loaded[Profile], cluster: Loaded[Cluster], subject: Subj
 def at_home(rank: RankPlan, home: str) -> RankPlan:
     """The rank with `~` written out: `home` is the home folder on the rank's own node."""
 
-    def expand(text: str) -> str:
-        return home + text[1:] if text == "~" or text.startswith("~/") else text
+    def expand(text: str, written: bool) -> str:
+        return home + text[1:] if written and (text == "~" or text.startswith("~/")) else text
 
     box = rank.container
     if box is not None:
-        box = replace(box, mounts=tuple(replace(mount, source=expand(mount.source)) for mount in box.mounts))
-    env = {name: expand(value) for name, value in rank.env.items()}
-    return replace(rank, argv=tuple(expand(text) for text in rank.argv), env=env, container=box)
+        box = replace(box, mounts=tuple(replace(mount, source=expand(mount.source, True)) for mount in box.mounts))
+    env = {name: expand(value, name in rank.homes) for name, value in rank.env.items()}
+    argv = tuple(expand(text, place in rank.homes) for place, text in enumerate(rank.argv))
+    return replace(rank, argv=argv, env=env, container=box)
 
 
 def model_source(profile: Profile, cluster: Loaded[Cluster]) -> str:
@@ -156,16 +160,18 @@ def _rank(profile: Loaded[Profile], cluster: Loaded[Cluster], subject: Subject, 
     )
     every, own = envs.of_node(profile.value, node)
     plain, secrets = envs.split(every)
+    homes: frozenset[int | str] = frozenset()
     if subject.kind == "image":
         env = {**containers.cache_variables(), **plain}
         box = _container(profile, cluster, subject, rank, {"argv": argv, "env": env, "secrets": secrets})
     else:
         cache = _folder(cluster, cluster.value.paths.cache_folder)
         tree = envs.of_patched_tree(subject.reference, subject.venv)
-        env, box = {"VLLM_CACHE_ROOT": f"{cache}/vllm/{subject.key}", **plain, **tree}, None
-    return RankPlan(
-        node.name, rank, node.address, node.docker_host, argv, dict(sorted(env.items())), secrets, box, {}, own
-    )
+        ours = {"VLLM_CACHE_ROOT": f"{cache}/vllm/{subject.key}"}
+        env, box = {**ours, **plain, **tree}, None
+        homes = frozenset({len(profile.value.entrypoint), *tree, *(ours.keys() - plain.keys())})
+    env = dict(sorted(env.items()))
+    return RankPlan(node.name, rank, node.address, node.docker_host, argv, env, secrets, box, {}, own, homes)
 
 
 def _container(

@@ -2,19 +2,29 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from recipe.errors import Problem
 
 INDEX = "model.safetensors.index.json"
 _SHOWN = 5
+_AGAIN = "remove it there; `hallmark model fetch` and `sync` bring again what is not there"
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a file was when it was fetched: bytes, and the sha256 of those that the hub has one for."""
+
+    size: int
+    sha256: str | None
 
 
 @dataclass(frozen=True)
 class Seen:
     """One node's model folder. `files`: bytes by path; `broken`: links by path with where they lead, which is nowhere
-    or outside the folder, so nothing in a container; `owner`: who owns it and who asks, by number."""
+    or outside the folder, so nothing in a container; `owner`: who owns it and who asks, by number; `fetched`: what was
+    fetched, by path."""
 
     node: str
     folder: str
@@ -25,6 +35,7 @@ class Seen:
     revision: str | None
     hashes: Mapping[str, str]
     owner: tuple[int, int] | None
+    fetched: Mapping[str, Fetched] = field(default_factory=dict)
 
 
 def problems(found: list[Seen]) -> list[Problem]:
@@ -63,6 +74,17 @@ def _of(seen: Seen) -> Iterator[Problem]:
     if lacking:
         hint = "`hallmark model fetch` goes on where it stopped"
         yield Problem(f"{seen.folder} lacks {_some(lacking)}, which its index names", where, hint)
+    there = {path: size for path, size in seen.files.items() if path in seen.fetched}
+    known = {*there, *lacking, *seen.broken}
+    sizes = sorted(path for path, size in there.items() if size != seen.fetched[path].size)
+    bytes_ = sorted(path for path in there if path not in sizes and _other(seen, path))
+    for kind, paths in (
+        ("lacks what was fetched", sorted(seen.fetched.keys() - known)),
+        ("has other sizes than were fetched", sizes),
+        ("has other bytes than were fetched", bytes_),
+    ):
+        if paths:
+            yield Problem(f"{seen.folder} {kind}: {_some(paths)}", where, _AGAIN)
     names = (*seen.files, *seen.broken)
     if seen.index is None and not any(name.endswith((".safetensors", ".bin")) for name in names):
         yield Problem(f"{seen.folder} has no weights", where, "fetch the whole model")
@@ -73,14 +95,14 @@ def shards(index: str | None) -> list[str]:
     if index is None:
         return []
     try:
-        return sorted(set(json.loads(index)["weight_map"].values()))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return sorted({str(name) for name in json.loads(index)["weight_map"].values()})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return [f"(its {INDEX} cannot be read)"]
 
 
 def _between(head: Seen, other: Seen) -> Iterator[Problem]:
     where = f"node {other.node}"
-    hint = f"`hallmark model sync` makes it like {head.node}'s"
+    hint = f"`hallmark model sync` brings what {head.node} has"
     if head.revision != other.revision and head.revision and other.revision:
         message = f"is revision {other.revision[:12]}, {head.node} has {head.revision[:12]}"
         yield Problem(message, where, hint)
@@ -91,19 +113,26 @@ def _between(head: Seen, other: Seen) -> Iterator[Problem]:
     both = head.files.keys() & other.files.keys()
     sizes = sorted(path for path in both if head.files[path] != other.files[path])
     hashes = sorted(path for path, proof in head.hashes.items() if other.hashes.get(path, proof) != proof)
-    for kind, paths in (
-        (f"lacks what {head.node} has", lacking),
-        (f"has what {head.node} lacks", more),
-        (f"has other sizes than {head.node}", sizes),
-        (f"has other bytes than {head.node}", [path for path in hashes if path not in sizes]),
+    for kind, paths, remedy in (
+        (f"lacks what {head.node} has", lacking, hint),
+        (f"has what {head.node} lacks", more, "`hallmark model sync` removes nothing: remove it there, or bring it"),
+        (f"has other sizes than {head.node}", sizes, hint),
+        (f"has other bytes than {head.node}", [path for path in hashes if path not in sizes], _AGAIN),
     ):
         if paths:
-            yield Problem(f"{kind}: {_some(paths)}", where, hint)
+            yield Problem(f"{kind}: {_some(paths)}", where, remedy)
+
+
+def _other(seen: Seen, path: str) -> bool:
+    wanted, found = seen.fetched[path].sha256, seen.hashes.get(path)
+    return wanted is not None and found is not None and wanted != found
 
 
 def _some(paths: list[str]) -> str:
     rest = len(paths) - _SHOWN
-    return ", ".join(paths[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(name if name.isprintable() else repr(name) for name in paths[:_SHOWN]) + (
+        f" and {rest} more" if rest > 0 else ""
+    )
 
 
 def to_json(seen: Seen) -> dict[str, Any]:

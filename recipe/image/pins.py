@@ -1,6 +1,7 @@
 """What names stood for when somebody looked: base images, models and extra packages of profiles by digest, in
 `configs/pins.lock`."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +12,13 @@ from pydantic import Field
 from recipe.config import source
 from recipe.config.load import Loaded
 from recipe.config.models import Model, Profile
-from recipe.errors import HallmarkError, Refused, Unreachable
+from recipe.errors import HallmarkError, Mismatch, Refused, Unreachable
 from recipe.image import inspect, remote
 from recipe.image.client import Client
 from recipe.image.inspect import repository_of
 from recipe.image.packages import Package
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 NAME = "pins.lock"
 _HEAD = "# What the names in the profiles stood for; written by `hallmark pin PROFILE`.\n"
@@ -181,16 +184,29 @@ def _model(repository: str, revision: str | None) -> dict[str, str] | None:
 
     if repository.count("/") != 1 or repository.startswith(("/", ".", "~")):
         return None
-    hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    token = os.environ.get("HF_TOKEN")
+    hub = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+    token = hub_token(os.environ.get("HF_TOKEN", ""), "HF_TOKEN")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = f"{hub}/api/models/{repository}/revision/{revision or 'main'}"
     try:
         answer = httpx.get(url, headers=headers, timeout=30, follow_redirects=True)
-        found = answer.json().get("sha") if answer.status_code == 200 else None
-    except (httpx.HTTPError, ValueError) as error:
+        found = answer.json()["sha"] if answer.status_code == 200 else None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unreachable(f"the model hub does not answer: {error}", where=hub) from None
     if not found:
         hint = "check the profile's model and revision, or set HF_TOKEN for a gated model"
         raise Unreachable(f"the model hub answers {answer.status_code} for {repository}", where=hub, hint=hint)
+    if not COMMIT.fullmatch(str(found)) or (revision and COMMIT.fullmatch(revision) and found != revision):
+        raise Mismatch(f"the model hub was asked for {revision or 'main'} and answers with {found!r}", where=hub)
     return {"repository": repository, "revision": str(found)}
+
+
+def hub_token(text: str, where: str) -> str | None:
+    """A token of the hub, without the ends of lines around it; None for none.
+
+    Errors: HallmarkError, which does not show it, for what no header can carry.
+    """
+    token = text.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise HallmarkError("what is there is no token of a hub", where=where, hint="it is one word, such as hf_…")
+    return token or None

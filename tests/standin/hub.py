@@ -22,7 +22,8 @@ class Hub:
 
     `files`: bytes by path; `token`: who knows it may read; `cut`: a file's connections end behind so many bytes each;
     `wrong`: a file whose bytes are other ones than announced; `sizes`: what is announced instead; `ranges`: file and
-    first byte of every request; `strangers`: paths for which the storage was told the hub's token.
+    first byte of every request; `strangers`: paths for which the storage was told the hub's token; `listed`: what is
+    answered instead of the list.
     """
 
     files: dict[str, bytes]
@@ -32,6 +33,7 @@ class Hub:
     sizes: dict[str, int] = field(default_factory=dict)
     ranges: list[tuple[str, int]] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
+    listed: Any = None
     # Set to let a download go on that waits in its middle.
     gate: threading.Event | None = None
     waiting: threading.Event = field(default_factory=threading.Event)
@@ -94,7 +96,8 @@ class Hub:
             if path.endswith(".safetensors"):
                 one["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
             siblings.append(one)
-        body = json.dumps({"sha": COMMIT, "siblings": siblings}).encode()
+        answer = {"sha": COMMIT, "siblings": siblings} if self.listed is None else self.listed
+        body = json.dumps(answer).encode()
         request.send_response(200)
         request.send_header("Content-Length", str(len(body)))
         request.end_headers()

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from recipe.config.paths import CHECKOUT
 from tests.standin.hub import COMMIT, REPOSITORY, Hub
 from tests.standin.world import World, until
 
@@ -188,3 +190,76 @@ def test_a_shard_of_the_index_that_is_not_there_is_named(world: World, hub: Hub,
     found = world.run("model", "check", "pair", "--json")
     assert found.exit == 2
     assert f"lacks {SHARDS[1]}, which its index names" in found.document["problems"][0]
+
+
+@pytest.mark.parametrize("case", sorted((CHECKOUT / "tests/cases/hub").glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_a_hub_cannot_have_is_not_believed(world: World, hub: Hub, folder: Path, case: Path) -> None:
+    told = yaml.safe_load(case.read_text())
+    hub.listed = told["answer"]
+    before = held(world.models)
+    done = world.run("model", "fetch", "pair")
+    assert done.exit == 4, done.err
+    assert told["message"] in done.err
+    assert held(world.models) == before
+    assert hub.ranges == []
+
+
+def test_a_file_whose_name_is_long_is_fetched(world: World, hub: Hub, folder: Path) -> None:
+    name = "é" * 120
+    hub.files[name] = b"long"
+    assert world.run("model", "fetch", "pair").exit == 0
+    assert held(folder)[name] == b"long"
+
+
+@pytest.mark.parametrize("text", ["hf_SECRET\r\n\n", "hf_SECRET x", "hf_SECRET\nx", "hf_SECRET€"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(world: World, hub: Hub, text: str) -> None:
+    path = world.home / "token"
+    path.write_bytes(text.encode())
+    world.profile("a", model=REPOSITORY, revision=COMMIT, env={"HF_TOKEN": f"file:{path}"})
+    done = world.run("model", "fetch", "pair")
+    # Ends of lines are no part of it.
+    assert done.exit == (0 if text.strip() == "hf_SECRET" else 1)
+    assert "SECRET" not in done.out + done.err
+
+
+def test_check_compares_with_what_was_fetched(world: World, hub: Hub, folder: Path) -> None:
+    assert world.run("model", "fetch", "pair").exit == 0
+    (folder / SHARDS[0]).write_bytes(hub.files[SHARDS[0]][:1000])
+    (folder / SHARDS[1]).write_bytes(bytes(reversed(hub.files[SHARDS[1]])))
+    (folder / "sub/notes é.txt").unlink()
+    found = world.run("model", "check", "pair").out
+    assert f"has other sizes than were fetched: {SHARDS[0]} — remove it there" in found
+    assert "lacks what was fetched: sub/notes é.txt" in found
+    assert "other bytes" not in found
+    assert f"has other bytes than were fetched: {SHARDS[1]}" in world.run("model", "check", "pair", "--hashes").out
+    (folder / SHARDS[1]).unlink()
+    assert world.run("model", "fetch", "pair").exit == 0
+    assert world.run("model", "check", "pair", "--hashes").exit == 0
+
+
+@pytest.mark.parametrize(
+    "text", ['{"weight_map": {"a": 1, "b": [2]}}', "[" * 200_000, "", '{"weight_map": {"a": "\\u001b[31m"}}']
+)
+def test_an_index_that_nobody_can_load_is_wrong(world: World, hub: Hub, folder: Path, text: str) -> None:
+    hub.files["model.safetensors.index.json"] = text.encode()
+    assert world.run("model", "fetch", "pair").exit == 0
+    found = world.run("model", "check", "pair")
+    assert found.exit == 2
+    assert "its index names" in found.out
+    assert "\x1b" not in found.out
+
+
+@pytest.mark.parametrize("text", ["[]", '{"files": [1], "revision": 3}', "[" * 200_000])
+def test_a_note_that_cannot_be_read_is_as_none(world: World, hub: Hub, folder: Path, text: str) -> None:
+    assert world.run("model", "fetch", "pair").exit == 0
+    (folder / ".hallmark-model.json").write_text(text)
+    assert "nothing says of which revision" in world.run("model", "check", "pair").out
+    assert world.run("model", "fetch", "pair").exit == 0
+    assert "nothing says of which revision" not in world.run("model", "check", "pair").out
+
+
+def test_a_name_of_several_lines_is_no_file_of_the_model(world: World, hub: Hub, folder: Path) -> None:
+    assert world.run("model", "fetch", "pair").exit == 0
+    (folder / "x\nfile\tabc").write_bytes(b"")
+    (folder / "x\u2028file").write_bytes(b"")
+    assert world.done("model", "check", "pair")["nodes"][0]["files"] == len(hub.files) + 1

@@ -75,7 +75,8 @@ def test_who_listens_is_told_with_its_process(family: socket.AddressFamily, addr
         server.listen()
         found = look(HERE)
         port = server.getsockname()[1]
-    assert [it.pid for it in found.listeners if it.port == port] == [os.getpid()]
+    # Somebody else may listen on that port of another address.
+    assert os.getpid() in [it.pid for it in found.listeners if it.port == port]
     process = found.process(os.getpid())
     assert process is not None and Path(sys.executable).name[:6] in process.command
 

@@ -186,9 +186,22 @@ def test_the_home_folder_is_written_out_for_one_node_and_nowhere_else(plan: Plan
     rank = at_home(plan("demo").ranks[0], "/home/user")
     assert rank.argv[2] == "/home/user/.hallmark-demo/models/tiny-cycle"
     assert "~" not in str(rank)
+    assert rank.env["VLLM_CACHE_ROOT"] == "/home/user/.hallmark-demo/node/cache/vllm/00000000"
     remote = at_home(plan("two-spark.example").ranks[1], "/home/b")
     assert remote.container is not None
     assert remote.container.mounts[0].source == "/home/b/models/DeepSeek-V4-Flash-0731-NVFP4"
+
+
+def test_what_a_profile_says_is_no_folder_of_ours(tmp_path: Path) -> None:
+    said = 'env: {VLLM_CACHE_ROOT: "~/mine", A: "~"}\n'
+    alone = PROFILE.replace("nodes: 2", "nodes: 1").replace("gpus: 1", "gpus: 2")
+    profile = alone.replace("serve: {", 'serve: {chat-template: "~/x", ') + said
+    bare = ALONE.replace("ADDRESS", "local") + "paths: {models: ~/models, venv: /v}\n"
+    for kind, cluster in (("env", bare.replace("docker", "process")), ("image", ALONE.replace("ADDRESS", "local"))):
+        (rank,) = written(tmp_path, profile, cluster, kind).ranks
+        here = at_home(rank, "/home/user")
+        assert here.argv[here.argv.index("--chat-template") + 1] == "~/x"
+        assert (here.env["A"], here.env["VLLM_CACHE_ROOT"]) == ("~", "~/mine")
 
 
 def test_a_plan_knows_nothing_of_this_machines_home(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:

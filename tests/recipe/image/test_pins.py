@@ -134,6 +134,23 @@ def test_a_model_that_the_hub_does_not_have_is_not_pinned(project: Project, at: 
     assert not project.lock.exists()
 
 
+def test_a_hub_that_answers_with_no_commit_is_not_believed(project: Project, at: StandInRegistry) -> None:
+    at.has_from_now("1", "one", LAYERS, {})
+    for repository in at.commits:
+        at.commits[repository] = "../main"
+    assert project.refused(pin).exit == Exit.MISMATCH
+    assert not project.lock.exists()
+
+
+def test_a_token_that_no_header_can_carry_is_not_shown(
+    project: Project, at: StandInRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at.has_from_now("1", "one", LAYERS, {})
+    monkeypatch.setenv("HF_TOKEN", "hf_SECRET\nx")
+    error = project.refused(pin)
+    assert (error.exit, "SECRET" in str(error)) == (Exit.USAGE, False)
+
+
 def test_extras_that_are_not_the_pinned_ones_are_refused_with_the_line_of_the_pin(
     project: Project, at: StandInRegistry
 ) -> None:
