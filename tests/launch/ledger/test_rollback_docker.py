@@ -157,7 +157,7 @@ def test_a_certificate_counts_for_its_own_image_and_hardware_only_and_a_moved_ta
     world.done("key", "new", "ops")
     world.done("launch", "pair", "--image", f"{name}:plain")
     tag = world.done("certify", "pair")["tag"]
-    assert "is certified: certificate " in world.run("launch", "pair", "--image", tag, "--dry-run").err
+    assert "is certified: certificate " in world.run("launch", "pair", "--image", f"{name}:plain", "--dry-run").err
 
     with Repository(repository(name, None)) as there:
         copied, other = there.manifest(attached.tag(proven)), there.manifest(bad)
