@@ -102,6 +102,7 @@ def status(context: Context, cluster: str) -> int:
 def logs(context: Context, cluster: str, node: str | None, lines: int) -> None:
     """Print what the ranks of CLUSTER wrote since they were started. Changes nothing."""
     from launch.ledger.judge import rank_logs
+    from launch.plan.logs import colourless
 
     opened = work(context.home, cluster, context.say)
     _, past = opened.look()
@@ -115,7 +116,7 @@ def logs(context: Context, cluster: str, node: str | None, lines: int) -> None:
     shown = {log.node: log.text.splitlines()[-lines:] for log in found if node in (None, log.node)}
     context.emit(
         {"revision": number, "logs": shown},
-        lambda: "\n".join(f"{name}: {line}" for name, text in shown.items() for line in text),
+        lambda: "\n".join(f"{name}: {colourless(line)}" for name, text in shown.items() for line in text),
     )
 
 

@@ -35,10 +35,10 @@ def report(context: Context, which: str, out: Path) -> None:
         text = page(material)
     except ValueError as error:
         hint = "give a certificate that `hallmark certify` made"
-        raise HallmarkError(f"{which} is no certificate: {error}", hint=hint) from None
+        raise HallmarkError(f"{which} cannot be shown: {error}", hint=hint) from None
     beside = out.with_name(f".{out.name}.{os.getpid()}.new")
     try:
-        beside.write_text(text, encoding="utf-8")
+        beside.write_text(text, encoding="utf-8", errors="backslashreplace")
         beside.replace(out)
     finally:
         beside.unlink(missing_ok=True)

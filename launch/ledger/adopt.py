@@ -25,7 +25,7 @@ from launch.proof.judge_group import LAUNCHED
 from recipe.config.check import Checked, check_cluster
 from recipe.config.gate import MetricGate
 from recipe.errors import HallmarkError, Refused
-from recipe.image.plan import LABEL
+from recipe.image.plan import patchset_of
 
 _API = "8000"
 
@@ -183,7 +183,7 @@ def _one_program(chosen: Sequence[Found]) -> Iterable[str]:
 def _plan(checked: Checked, chosen: Sequence[Found]) -> GroupPlan:
     head, cluster, profile = chosen[0], checked.cluster, checked.profile
     digest = str(head.container["Image"]).removeprefix("sha256:")
-    patchset = ((head.image.get("Config") or {}).get("Labels") or {}).get(f"{LABEL}.patchset")
+    patchset = patchset_of((head.image.get("Config") or {}).get("Labels") or {})
     subject = Subject("image", str(head.container["Config"]["Image"]), patchset, digest=digest)
     ranks = tuple(rank_plan(it, labels(cluster.name, profile.name, patchset, it.rank)) for it in chosen)
     return GroupPlan(

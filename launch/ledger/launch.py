@@ -367,7 +367,9 @@ def _unchanged(work: Work, past: History, wanted: Wanted) -> Outcome | None:
     if past.running is None:
         return None
     now = work.generation(past.running)
-    if now.plan != wanted.plan or any(rank.wrong or rank.drift for rank in ranks_now(work, now)):
+    # The name under which an image was found is no part of what runs.
+    same = wanted.plan.subject.is_same(now.plan.subject) and now.plan == replace(wanted.plan, subject=now.plan.subject)
+    if not same or any(rank.wrong or rank.drift for rank in ranks_now(work, now)):
         return None
     # One that others keep busy is not started again for it.
     if not work.heartbeat(now).alive:

@@ -1,5 +1,7 @@
 """Gathers what a report shows: of a cluster, the certificate of what runs and the one before; or one certificate."""
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 from launch.ledger.changes import changes, lines
@@ -18,13 +20,13 @@ _THREADS = "https://github.com/vllm-project/vllm"
 
 def of_certificate(envelope: bytes, found: Verification) -> Material:
     """A certificate by itself."""
-    return Material(envelope, found, _key(found), _links())
+    return Material(envelope, found, _keys(found), _links())
 
 
 def of_cluster(work: Work) -> Material:
     """The certificate of what runs, beside the one before it; of the last certified revision when what runs has none.
 
-    Errors: Refused when nothing was certified; Mismatch when a certificate is missing from the records.
+    Errors: Refused when nothing was certified; Mismatch when the certificate is missing from the records.
     """
     _, past = work.look()
     revision = _shown(work, past)
@@ -36,10 +38,10 @@ def of_cluster(work: Work) -> Material:
     return Material(
         envelope,
         found,
-        _key(found),
+        _keys(found),
         _links(),
         Past(work.cluster.name, revision.number, revision.at, revision.who, revision.why),
-        _certificate(work, earlier[-1])[1] if earlier else None,
+        _before(work, earlier[-1]) if earlier else None,
         _changes(work, past, earlier[-1], revision) if earlier else (),
     )
 
@@ -76,12 +78,24 @@ def _certificate(work: Work, revision: Revision) -> tuple[bytes, Verification]:
         message = f"the certificate of revision {revision.number} cannot be read: {error.strerror}"
         raise Mismatch(message, where=str(path)) from None
     digest, profile, hardware = revision.subject["digest"], revision.profile, revision.hardware
-    return envelope, verify(envelope, trusted=keys.trusted(), digest=digest, profile=profile, hardware=hardware)
+    found = verify(envelope, trusted=keys.trusted(), digest=digest, profile=profile, hardware=hardware)
+    if hashlib.sha256(envelope).hexdigest() != revision.certificate_sha256:
+        edited = f"edited: {path.name} is not what the history says was written"
+        found = replace(found, valid=False, reasons=[*found.reasons, edited])
+    return envelope, found
 
 
-def _key(found: Verification) -> tuple[str, str] | None:
-    entry = keys.trusted().get(found.keyid or "")
-    return (entry.name, entry.pem) if entry else None
+def _before(work: Work, revision: Revision) -> Verification | None:
+    try:
+        return _certificate(work, revision)[1]
+    except Mismatch as error:
+        work.say(f"warning: what runs is shown without the certificate before it: {error}")
+        return None
+
+
+def _keys(found: Verification) -> dict[str, tuple[str, str]]:
+    trusted = keys.trusted()
+    return {keyid: (trusted[keyid].name, trusted[keyid].pem) for keyid in found.signers}
 
 
 def _links() -> dict[str, Link]:

@@ -24,7 +24,7 @@ from recipe.config.check import Checked
 from recipe.config.load import Loaded, venv_folder
 from recipe.config.models import Cluster, Hardware, Profile
 from recipe.errors import HallmarkError
-from recipe.image.plan import LABEL, REPOSITORY, tag
+from recipe.image.plan import LABEL, REPOSITORY, patchset_of, tag
 from recipe.image.reference import Reference, repository
 
 
@@ -104,7 +104,7 @@ def found(checked: Checked, reference: str | None) -> Found:
         places = [Place(node.name, node.address, node.docker_host) for node in cluster.value.nodes]
         staging = image.staged(subject.reference, digest, places, registry)
     # The image itself says what was patched, also when it was built from other files than are here now.
-    subject = replace(subject, patchset=here.labels.get(f"{LABEL}.patchset"), digest=digest)
+    subject = replace(subject, patchset=patchset_of(here.labels), digest=digest)
     listed = here.labels.get(f"{LABEL}.patches")
     patches = None if listed is None else [it for it in listed.split(",") if it]
     same = compiled if compiled is not None and compiled.sha256 == subject.patchset else None

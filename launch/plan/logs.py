@@ -23,14 +23,19 @@ class RankLog:
     ended: str = ""
 
 
+def colourless(text: str) -> str:
+    """The text without colours and other commands to a terminal."""
+    return _ANSI.sub("", text)
+
+
 def plain(line: str) -> str:
     """A line without colours and process prefixes."""
-    return _PROCESS.sub("", _ANSI.sub("", line)).rstrip()
+    return _PROCESS.sub("", colourless(line)).rstrip()
 
 
 def lines(text: str) -> list[str]:
     """Split a log into lines that are not empty; each state of a progress bar is a line of its own."""
-    plain = _PROCESS.sub("", _ANSI.sub("", text))
+    plain = _PROCESS.sub("", colourless(text))
     return [line for line in (raw.rstrip() for raw in plain.splitlines()) if line]
 
 

@@ -8,6 +8,7 @@ import base64
 import binascii
 import copy
 import json
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -116,7 +117,8 @@ def _one_spelling(encoded: str, what: str) -> None:
 
 def _loads(content: bytes, what: str) -> Json:
     try:
-        data = json.loads(content.decode("utf-8"), object_pairs_hook=_no_doubles, parse_constant=_no_constants)
+        text = content.decode("utf-8")
+        data = json.loads(text, object_pairs_hook=_no_doubles, parse_constant=_no_constants, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise _Bad(f"bad JSON: {str(error)[:200] or type(error).__name__}, in {what}") from None
     if not isinstance(data, dict):
@@ -133,3 +135,10 @@ def _no_doubles(pairs: list[tuple[str, Any]]) -> Json:
 
 def _no_constants(name: str) -> float:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError(f"{text[:40]} is larger than numbers are")
+    return found

@@ -34,7 +34,7 @@ def judge(gate: Gate, raw: Raw, patchset: str | None) -> Judgement:
     """Judge raw numbers of launch.proof.measure by the gate's bars.
 
     `patchset` is the sha256 (hex) of the patch set that was launched. Errors: KeyError, TypeError, ValueError,
-    AttributeError or IndexError when the raw numbers are not of that gate's kind.
+    AttributeError, IndexError or ArithmeticError when the raw numbers are not of that gate's kind.
     """
     match gate:
         case AnswersGate():

@@ -21,6 +21,8 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 SCHEMA = 1
 PATCH_SET = "patch-set"
+# What comes of numbers and texts that are not what a gate measures.
+_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError)
 
 Json = dict[str, Any]
 
@@ -217,7 +219,7 @@ def _duplicates(statement: Statement) -> list[str]:
 def _judged_again(name: str, gate: Gate, patchset: str | None) -> list[str]:
     try:
         again = judge(parse(gate.definition), gate.raw, patchset)
-    except (ValidationError, KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+    except _UNREADABLE as error:
         return [f"disagreement: gate {name} cannot be judged again from its raw numbers ({type(error).__name__})"]
     recorded = (gate.verdict, gate.value, gate.bar)
     if recorded == (again.verdict, again.value, again.bar):

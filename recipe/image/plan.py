@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from recipe.image.reference import tag_of
 
 REPOSITORY = "hallmark"
 LABEL = "dev.hallmark"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 # Compressed documents, which can be read without pulling a layer.
 MANIFEST, BOM = f"{LABEL}.manifest", f"{LABEL}.bom"
 _OCI = "org.opencontainers.image"
@@ -114,6 +115,13 @@ def about(profile: str, architecture: str, reference: str) -> Build:
 def tag(repository: str, profile: str, vllm: str, patchset: str) -> str:
     """The tag of a profile's image, which never moves: REPOSITORY:PROFILE-VLLM-PATCHSET8."""
     return f"{repository}:{tag_of(f'{profile}-{vllm}')}-{patchset[:8]}"
+
+
+def patchset_of(labels: Mapping[str, str]) -> str | None:
+    """The patch set (sha256 in hex) that an image says it holds. Anybody can label an image, and folders are called by
+    this, so that whatever is no digest counts as nothing."""
+    text = labels.get(f"{LABEL}.patchset", "")
+    return text if _SHA256.fullmatch(text) else None
 
 
 def checks_argv(build: Build, client: Client, context: Path, out: Path) -> tuple[str, ...]:

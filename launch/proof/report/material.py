@@ -27,13 +27,13 @@ class Past:
 
 @dataclass(frozen=True)
 class Material:
-    """`envelope` is the certificate's file and `found` what it is worth here. `key`: the signer's name and public key
-    (PEM), None when it is not trusted here. `links` by patch id. `past` and `previous`, the certificate before this
+    """`envelope` is the certificate's file and `found` what it is worth here. `keys`: by id the name and public key
+    (PEM) of each trusted signer. `links` by patch id. `past` and `previous`, the certificate before this
     one on the same cluster, only for a report about a cluster; `changes`: what differs between the two revisions."""
 
     envelope: bytes
     found: Verification
-    key: tuple[str, str] | None
+    keys: Mapping[str, tuple[str, str]]
     links: Mapping[str, Link]
     past: Past | None = None
     previous: Verification | None = None

@@ -18,13 +18,13 @@ _HEX = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 def view(material: Material) -> Json:
-    """The sections of the page. Errors: ValueError when the certificate has no readable statement."""
+    """The sections of the page, of a certificate that has a statement and gates."""
     found = material.found
-    if found.statement is None or not found.gates:
-        raise ValueError(found.reasons[0] if found.reasons else "it has no gates")
+    assert found.statement is not None, "page refuses a certificate without one"
     predicate = found.statement["predicate"]
     record = predicate["hallmark"]
-    earlier = material.previous.statement if material.previous else None
+    # One that cannot be read has nothing to compare.
+    earlier = material.previous.statement if material.previous and material.previous.gates else None
     before = earlier["predicate"]["hallmark"] if earlier else None
     return {
         "valid": found.valid,
@@ -41,17 +41,19 @@ def view(material: Material) -> Json:
         ],
         "previous": _previous(material, found.statement, earlier),
         "envelope": base64.b64encode(material.envelope).decode(),
-        "key": material.key,
-        "keyid": found.keyid,
+        "keys": [{"id": keyid, "name": name, "pem": pem} for keyid, (name, pem) in material.keys.items()],
         "kept": _readable(found.statement),
     }
 
 
 def _facts(material: Material, record: Json) -> dict[str, str]:
+    until = material.found.expires
     facts = {
         "vLLM": record["vllm"],
         "cluster": record["cluster"],
         "tested": f"{record['started']} to {record['finished']}",
+        "counts": f"until {until:%Y-%m-%d %H:%M} UTC" if until else "for good",
+        "signed by": material.found.signed,
         "made by": f"{record['tool']['name']} {record['tool']['version']}",
     }
     if (past := material.past) is not None:

@@ -128,3 +128,17 @@ def test_a_digest_is_looked_up_in_history_and_one_certificate_that_holds_is_enou
 def test_a_digest_without_a_certificate_says_where_to_look(history: Path) -> None:
     with pytest.raises(HallmarkError, match="no certificate about"):
         run("verify", "b" * 64)
+
+
+def test_what_somebody_wrote_into_a_certificate_moves_no_terminal(
+    signed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    envelope = json.loads(signed.read_text())
+    envelope["signatures"][0]["keyid"] = "\x1b[2K\r\x9bvalid\x07"
+    signed.write_text(json.dumps(envelope))
+    told = run("verify", str(signed)).stdout
+    assert "unknown key: \\x1b[2K\\x0d\\x9bvalid\\x07 is not trusted here" in told
+    context = Context(Path(), False)
+    context.say("a\x1b[8mb\tc")
+    context.fail(HallmarkError("\x1b]0;title"))
+    assert capsys.readouterr().err == "a\\x1b[8mb\tc\nhallmark: \\x1b]0;title\n"

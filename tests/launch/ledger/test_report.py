@@ -33,6 +33,19 @@ def test_the_report_of_a_cluster_compares_with_the_certificate_before_and_is_ver
     world.done("report", str(file), "--out", str(out))
     assert "Since the certificate before" not in out.read_text()
 
+    # One that lost the certificate before, and one whose own was replaced by another that holds.
+    world.done("certify", "pair", "--expires", "30")
+    [other] = world.store().certificates.glob(f"{made['digest'][7:]}-r*.json")
+    [before] = [it for it in world.store().certificates.glob("*.json") if it not in (file, other)]
+    before.unlink()
+    less = world.run("report", "pair", "--out", str(out), "--json")
+    assert (less.exit, less.document["valid"]) == (0, True)
+    assert "warning: what runs is shown without the certificate before it" in less.err
+    other.write_bytes(file.read_bytes())
+    replaced = world.done("report", "pair", "--out", str(out))
+    assert not replaced["valid"]
+    assert f"edited: {other.name} is not what the history says was written" in out.read_text()
+
 
 def test_the_commands_on_the_page_tell_a_changed_certificate(world: World, tmp_path: Path) -> None:
     world.done("key", "new", "ops")

@@ -1,5 +1,6 @@
 """Rollbacks of the StandIn in containers on two real engines, with a registry: what is missing, moved, or down."""
 
+import platform
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,12 +10,13 @@ import pytest
 
 from launch.nodes import reach
 from launch.plan.place import Place
+from launch.proof import attached
 from recipe.image.reference import certified_tag, repository
-from recipe.image.registry import Repository
+from recipe.image.registry import OCI_MANIFEST, Repository
 from scripts.engines import registry
 from tests.conftest import possible
 from tests.standin.pair import COLLAPSED, PATCHED, PLAIN, Pair
-from tests.standin.world import free_ports
+from tests.standin.world import MACHINES, free_ports
 
 pytestmark = pytest.mark.docker
 
@@ -144,3 +146,53 @@ def test_what_a_rollback_needs_is_fetched_by_digest_before_anything_stops_or_not
     for engine in pair.nodes.engines:
         words = ("ps", "--all", "--quiet", "--filter", f"ancestor={store.ids[PLAIN]}", "--filter", "status=exited")
         assert engine.docker(*words).stdout.split()
+
+
+def test_a_certificate_counts_for_its_own_image_and_hardware_only_and_a_moved_tag_is_not_launched(
+    pair: Pair, store: Store
+) -> None:
+    """B5: the tag that says certified."""
+    world, name = pair.world, store.repository
+    proven, bad = store.push(PLAIN, "plain"), store.push(COLLAPSED, "collapsed")
+    world.done("key", "new", "ops")
+    world.done("launch", "pair", "--image", f"{name}:plain")
+    tag = world.done("certify", "pair")["tag"]
+    for same in (f"{name}:plain", tag):
+        told = world.run("launch", "pair", "--image", same, "--json")
+        assert (told.exit, told.document["changed"], "is certified: certificate " in told.err) == (0, False, True)
+
+    with Repository(repository(name, None)) as there:
+        copied, other = there.manifest(attached.tag(proven)), there.manifest(bad)
+        assert copied is not None and other is not None
+        there.put_manifest(attached.tag(bad), OCI_MANIFEST, copied.content)
+        there.put_manifest(certified_tag("a"), other.kind, other.content)
+    told = world.run("certificate", "verify", f"{name}@{bad}")
+    assert told.exit == 4
+    assert f"wrong digest: it is about {store.ids[PLAIN]}, not {bad}" in told.out
+    trial = world.run("launch", "pair", "--image", f"{name}@{bad}", "--dry-run")
+    assert (trial.exit, "is not certified" in trial.err, "wrong digest: it is about" in trial.err) == (0, True, True)
+    listed = world.done("certificate", "list", "pair")["certificates"]
+    assert sorted((it["valid"], it["images"]) for it in listed) == [
+        (False, [f"{name}@{bad}"]),
+        (True, [f"{name}@{proven}"]),
+    ]
+    assert len(world.done("certificate", "list", name)["certificates"]) == 2
+
+    moved = world.run("launch", "pair", "--image", tag)
+    assert moved.exit == 2
+    was, now = f"{store.ids[PLAIN]} (revision 1)", store.ids[COLLAPSED]
+    assert f"tag moved: {tag} was certified as {was}, and names {now} now" in moved.err
+    assert f"`hallmark rollback pair --to {tag}` takes what was certified" in moved.err
+
+    # Any other tag is what it names, which is told.
+    with Repository(repository(name, None)) as there:
+        there.put_manifest("plain", other.kind, other.content)
+    told = world.run("launch", "pair", "--image", f"{name}:plain", "--dry-run")
+    assert (told.exit, f"note: tag moved: {name}:plain was certified as {was}" in told.err) == (0, True), told.err
+
+    kind = {"summary": "another kind", "architecture": MACHINES[platform.machine()], "device": "cpu", "gpus": 1}
+    world.write("hardware/elsewhere.yaml", kind)
+    world.profile("a", hardware="elsewhere", gates={"trial": ["answers"], "certify": ["answers"]})
+    other_kind = world.run("launch", "pair", "--image", f"{name}@{proven}", "--dry-run")
+    assert "wrong hardware: it was tested on here, not elsewhere" in other_kind.err
+    assert pair.serves(store.ids[PLAIN])

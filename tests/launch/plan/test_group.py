@@ -14,6 +14,7 @@ from recipe.errors import HallmarkError
 
 CLUSTERS = ["demo", "h200-8.example", "two-spark-stage-d.example", "two-spark.example"]
 PATCHSET = "0" * 64
+DIGEST = "d" * 64
 Plan = Callable[[str], GroupPlan]
 TOPOLOGY = {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless"}
 
@@ -252,3 +253,15 @@ def test_an_engine_is_given_only_what_it_can_run() -> None:
     checked = check_cluster(CHECKOUT, "two-spark.example")
     with pytest.raises(HallmarkError, match=r"two-spark\.example\.yaml:4: the docker engine cannot run '/envs/x'"):
         plan_group(checked.profile, checked.cluster, Subject("env", "/envs/x", PATCHSET))
+
+
+def test_what_an_image_without_a_patch_set_runs_with_does_not_depend_on_its_name() -> None:
+    loaded = check_cluster(CHECKOUT, "two-spark.example")
+    subjects = [Subject("image", name, None, digest=DIGEST) for name in ("repo:one", "other/repo:two")]
+    one, two = (plan_group(loaded.profile, loaded.cluster, subject) for subject in subjects)
+    assert one.ranks == two.ranks
+    assert one.subject.is_same(two.subject)
+    assert not one.subject.is_same(replace(two.subject, digest="e" * 64))
+    assert not Subject("image", "repo:one", None).is_same(Subject("image", "repo:two", None))
+    moved = Subject("image", "repo:one", None, digest="e" * 64)
+    assert moved.key != one.subject.key, "an image would read the compile cache of another"

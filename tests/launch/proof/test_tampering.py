@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -131,3 +132,15 @@ def test_a_changed_byte_of_the_key_or_type_is_refused_by_name(
     at = place % len(kind)
     typed = {**envelope, "payloadType": kind[:at] + chr(ord(kind[at]) ^ 1) + kind[at + 1 :]}
     assert verify(json.dumps(typed).encode(), trusted=trusted).reasons[0].startswith("wrong payload type: ")
+
+
+@pytest.mark.parametrize("value", ["1" * 400, "-1", "0", "1e300", "1e999", '"x"', "[]", "null"])
+def test_any_number_of_a_gate_may_be_anything(value: str, signed: tuple[dict[str, Any], keys.Trusted]) -> None:
+    """A registry may hold anything beside an image, and `launch` reads it: what cannot be judged again is refused."""
+    envelope, trusted = signed
+    payload = base64.b64decode(envelope["payload"])
+    numbers = list(re.finditer(rb"(?<=[:\[,])-?[0-9]+(\.[0-9]+)?(?=[,}\]])", payload))
+    assert len(numbers) > 5
+    for found in numbers:
+        if found[0].decode() != value:
+            assert reasons(envelope, payload[: found.start()] + value.encode() + payload[found.end() :], trusted)

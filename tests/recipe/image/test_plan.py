@@ -28,6 +28,7 @@ from recipe.image.plan import (
     build_environment,
     checked,
     checks_argv,
+    patchset_of,
     plan,
     quoted,
     tag,
@@ -67,6 +68,14 @@ def test_labels_say_what_is_in_the_image() -> None:
         "dev.hallmark.patches": "one,two",
         "dev.hallmark.base": "sha256:" + "b" * 64,
     }
+
+
+@pytest.mark.parametrize("label", ["", "../../..", "C" * 64, "c" * 63, "c" * 64 + "\n"])
+def test_a_label_that_is_no_digest_names_no_patch_set(label: str) -> None:
+    """Anybody can label an image, and the compile cache that is mounted is called by its patch set."""
+    assert patchset_of({"dev.hallmark.patchset": label}) is None
+    assert patchset_of({"dev.hallmark.patchset": PATCHSET.sha256}) == PATCHSET.sha256
+    assert patchset_of({}) is None
 
 
 def test_without_an_engine_the_digests_of_the_base_are_left_out() -> None:

@@ -45,9 +45,9 @@ class Certificate:
 
     def material(self, **more: Any) -> Material:
         link = Link("Dispatch <experts> by layer", "https://github.com/vllm-project/vllm/pull/47716")
-        [(keyid, entry)] = keys.trusted().items()
-        key = (entry.name, entry.pem) if self.found.keyid == keyid else None
-        return Material(self.envelope, self.found, key, {"experts": link}, **more)
+        trusted = keys.trusted()
+        shown = {keyid: (trusted[keyid].name, trusted[keyid].pem) for keyid in self.found.signers}
+        return Material(self.envelope, self.found, shown, {"experts": link}, **more)
 
 
 @pytest.fixture

@@ -1,13 +1,17 @@
 """The page says what the certificate says, whatever that is, and needs nothing but itself."""
 
+import base64
+import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
 from launch.proof import keys
-from launch.proof.certificate import verify
+from launch.proof.certificate import sign, verify
 from launch.proof.report.material import Past
 from launch.proof.report.page import page
 from tests.launch.proof.report.conftest import Certificate
@@ -129,3 +133,51 @@ def test_what_is_no_certificate_is_refused(certified: Callable[..., Certificate]
     with pytest.raises(ValueError, match="bad JSON"):
         page(Certificate(b"{}", nothing).material())
     assert made.found.valid
+
+
+def test_until_when_it_counts_and_everybody_who_signed_is_told(certified: Callable[..., Certificate]) -> None:
+    until = datetime(2030, 6, 30, 23, 59, tzinfo=UTC)
+    made = certified(expires=until)
+    keys.new("second")
+    envelope = json.loads(made.envelope)
+    second = json.loads(sign(build_again(envelope), keys.load_private("second")))
+    envelope["signatures"] += second["signatures"]
+    found = verify(json.dumps(envelope).encode(), trusted=keys.trusted())
+    read = _Read(page(Certificate(made.envelope, found).material()))
+    assert ["counts", "until 2030-06-30 23:59 UTC"] in read.rows
+    [signed] = [row[1] for row in read.rows if row[0] == "signed by"]
+    assert (signed.count("ops ("), signed.count("second (")) == (1, 1)
+    assert all(f"-inkey {keyid}.pem" in read.text for keyid in keys.trusted())
+    assert ["counts", "for good"] in _Read(page(certified().material())).rows
+
+
+def build_again(envelope: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(base64.b64decode(envelope["payload"]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"figures": {"single_stream": {"runs": [{"tok_s": "fast"}]}}},
+        {"figures": {"single_stream": 1}},
+        {"patches": []},
+    ],
+    ids=["a text as a figure", "no runs", "a list of patches"],
+)
+def test_free_parts_that_hold_something_else_are_one_error(
+    part: dict[str, Any], certified: Callable[..., Certificate]
+) -> None:
+    made = certified()
+    statement = build_again(json.loads(made.envelope))
+    statement["predicate"]["hallmark"] |= part
+    envelope = sign(statement, keys.load_private("ops"))
+    found = verify(envelope, trusted=keys.trusted())
+    with pytest.raises(ValueError, match="it holds what no certificate of Hallmark does"):
+        page(Certificate(envelope, found).material())
+
+
+def test_a_certificate_before_that_cannot_be_read_is_left_out(certified: Callable[..., Certificate]) -> None:
+    before = verify(b'{"payload": "e30=", "payloadType": "x", "signatures": []}', trusted=keys.trusted())
+    read = _Read(page(certified().material(previous=before)))
+    assert "Since the certificate before" not in read.text
