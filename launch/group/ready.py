@@ -13,7 +13,7 @@ from launch.group.liveness import Liveness
 from launch.group.logs import collected
 from launch.nodes.variables import number
 from launch.plan.group import GroupPlan
-from launch.plan.logs import plain
+from launch.plan.logs import RankLog, plain
 from launch.plan.stages import stages
 from recipe.errors import Refused
 
@@ -52,6 +52,7 @@ def wait_until_ready(
     alive = Liveness(plan, began)
     look = partial(engine.look, plan, group)
     looking: Future[list[Look]] | None = _begin(look)
+    telling: Future[list[RankLog]] | None = None
     while True:
         now = time.monotonic()
         if looking is not None and looking.done():
@@ -60,6 +61,8 @@ def wait_until_ready(
         if looking is None and now - looked >= engine.look_seconds:
             looking = _begin(look)
         if lost := alive.lost(now):
+            # At once: to ask a node for its logs that is cut off takes longer than it took to find that out.
+            say(f"  {now - began:.0f} s, {lost}")
             found = collected(engine, plan, group, logs)
             if "ended" not in lost:
                 lost += f" ({missing}){_table(stages(found).lines())}"
@@ -75,9 +78,11 @@ def wait_until_ready(
                 f"the group did not answer within {limit:g} s: {missing}{reached}{why()}",
                 hint="set VLLM_ENGINE_READY_TIMEOUT_S in the profile's env if it needs longer",
             )
-        if now - told > _TELL_EVERY:
-            told = now
-            found = collected(engine, plan, group, logs)
+        if telling is None and now - told > _TELL_EVERY:
+            # Beside the looks, which must go on when a node does not give its logs.
+            telling, told = _begin(partial(collected, engine, plan, group, logs)), now
+        if telling is not None and telling.done():
+            found, telling = telling.result(), None
             far = "; ".join(f"{node} {stage or 'silent'}" for node, stage in stages(found).nodes.items())
             say(f"  {now - began:.0f} s, waiting ({far}): {last_line(logs / f'{plan.ranks[0].name}.log')}")
         if asked is None:

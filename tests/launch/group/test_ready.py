@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from launch.engines.base import Look
-from launch.group import ready
+from launch.group import liveness, ready
 from launch.group.logs import read
 from launch.group.ready import last_line, ready_seconds, wait_until_ready
 from launch.group.why import why
@@ -124,3 +124,27 @@ def test_a_group_that_takes_too_long_is_told_by_the_stages_of_its_ranks(tmp_path
     says = r"(?s)within 0.3 s: no\n  left: joins the store\n  right: never joined: it wrote nothing\n.*READY_TIMEOUT_S"
     with pytest.raises(Refused, match=says):
         wait(tmp_path, lambda seconds: "no", dead=lambda: None, seconds="0.3")
+
+
+def test_a_node_that_is_cut_off_is_told_of_while_it_does_not_give_its_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for the progress line, they held up the looks, and then the error."""
+    monkeypatch.setattr(ready, "_TELL_EVERY", 0.05)
+    monkeypatch.setattr(liveness, "CUT_SECONDS", 0.3)
+    told = threading.Event()
+
+    def look(plan: GroupPlan, group: str) -> list[Look]:
+        return [Look("left", 0, alive=True), Look("right", 1, alive=False, reached=False, why="no answer")]
+
+    def collect(plan: GroupPlan, group: str, logs: Path) -> set[str]:
+        assert told.wait(10), "the looks waited for the logs"
+        return {"left"}
+
+    def say(line: str) -> None:
+        if "rank 1 (right) was cut off while it started: no answer" in line:
+            told.set()
+
+    engine = cast(Any, SimpleNamespace(look=look, look_seconds=0, collect=collect))
+    with pytest.raises(Refused, match="was cut off while it started"):
+        wait_until_ready(engine, plan(), "group", tmp_path, lambda seconds: "no", lambda: "", say)
