@@ -155,7 +155,7 @@ def test_the_counters_of_several_api_servers_add_up_to_what_the_worker_counted(t
     for _ in range(2):
         subprocess.run([sys.executable, "-c", API_SERVER, str(OVERLAY)], env=environment, check=True)
     registry = prometheus_client.CollectorRegistry()
-    multiprocess.MultiProcessCollector(registry, path=str(tmp_path / "files"))
+    multiprocess.MultiProcessCollector(registry, path=str(tmp_path / "files"))  # type: ignore[no-untyped-call]
     lines = prometheus_client.generate_latest(registry).decode().splitlines()
     assert [float(line.split()[-1]) for line in lines if 'position="0"' in line] == [10, 8]
 

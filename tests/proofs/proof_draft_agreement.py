@@ -34,8 +34,8 @@ def observe() -> Any:
     import tempfile
     from unittest import mock
 
-    from fastapi import FastAPI
-    from fastapi.testclient import TestClient
+    from fastapi import FastAPI  # type: ignore[import-not-found,unused-ignore]
+    from fastapi.testclient import TestClient  # type: ignore[import-not-found,unused-ignore]
     from vllm.distributed import parallel_state
     from vllm.entrypoints.serve.instrumentator.metrics import attach_router
     from vllm.v1.spec_decode.metrics import SpecDecodingProm, SpecDecodingStats
