@@ -3,9 +3,11 @@
 A diagnostic, off unless HALLMARK_DRAFT_AGREEMENT names a folder. Acceptance depends on temperatures and on chance;
 this does not, so position 0 tells a draft with wrong weights from one that is merely unlucky. The sampling worker
 counts on its device and once a second leaves the totals in the folder; the API server on the same machine adds them
-to its counters when it next records speculation. The steps of vLLM's own warm-up are counted as well.
+to its counters when it next records speculation. Of several API servers the one that looks first adds them, so that
+their sum is right. The steps of vLLM's own warm-up are counted as well.
 """
 
+import fcntl
 import json
 import os
 import time
@@ -24,6 +26,9 @@ AGREED = "hallmark:draft_argmax_agreed_per_pos"
 # Reading the counts waits for the device, so not at every step.
 _WRITE_SECONDS = 1.0
 _LOG_SECONDS = 10.0
+
+_COUNTS = ("compared", "agreed")
+_families: dict[str, Any] = {}
 
 
 def draft_agreement(speculative_config: Any, device: Any) -> "DraftAgreement | None":
@@ -50,6 +55,7 @@ class DraftAgreement:
 
         self._last = positions - 1
         self._path = path
+        self._run = time.time_ns()
         self._compared = torch.zeros(positions, dtype=torch.int64, device=device)
         self._agreed = torch.zeros_like(self._compared)
         self._written = self._logged = float("-inf")
@@ -78,7 +84,8 @@ class DraftAgreement:
         compared, agreed = self._compared.tolist(), self._agreed.tolist()
         temporary = self._path.with_suffix(".new")
         try:
-            temporary.write_text(json.dumps({"compared": compared, "agreed": agreed}), encoding="utf-8")
+            totals = {"run": self._run, "compared": compared, "agreed": agreed}
+            temporary.write_text(json.dumps(totals), encoding="utf-8")
             temporary.replace(self._path)
         except OSError as error:
             # A diagnostic must not end the serving.
@@ -125,36 +132,63 @@ class AgreementMetrics:
         counter: Any,
     ) -> None:
         self._folder = folder
+        self._positions = positions
         self._read = dict.fromkeys(per_engine_labelvalues, float("-inf"))
         self._counters: dict[str, dict[int, list[Any]]] = {}
-        self._seen: dict[str, dict[int, list[int]]] = {}
         for key, name, text in (
             ("compared", COMPARED, "Draft tokens that were compared with the target's most likely token."),
             ("agreed", AGREED, "Draft tokens that were the target's most likely token."),
         ):
-            family = counter(name=name, documentation=text, labelnames=[*labelnames, "position"])
+            # A second counter of this name in one process is an error of the client library, and vLLM makes its
+            # metrics anew when an engine is scaled or a second one is started.
+            if name not in _families:
+                _families[name] = counter(name=name, documentation=text, labelnames=[*labelnames, "position"])
             self._counters[key] = {
-                engine: [family.labels(*values, str(position)) for position in range(positions)]
+                engine: [_families[name].labels(*values, str(position)) for position in range(positions)]
                 for engine, values in per_engine_labelvalues.items()
             }
-            self._seen[key] = {engine: [0] * positions for engine in per_engine_labelvalues}
 
     def refresh(self, engine: int) -> None:
-        """Add what the worker of `engine` counted since the last look; looks at most once a second, never raises."""
+        """Add what the worker of `engine` counted and nobody told yet; looks at most once a second, never raises."""
         now = time.monotonic()
         if now - self._read.get(engine, now) < _WRITE_SECONDS:
             return
         self._read[engine] = now
         try:
-            totals = json.loads(_path(self._folder, engine).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            untold = _claim(_path(self._folder, engine), self._positions)
+        except (OSError, ValueError, TypeError, KeyError):
+            # Gone, half a file, or another program's; a diagnostic must not end the serving.
             return
         for key, counters in self._counters.items():
-            seen = self._seen[key][engine]
-            for position, (total, before) in enumerate(zip(totals[key], seen, strict=True)):
-                # Fewer than before: the worker has started anew.
-                counters[engine][position].inc(total - before if total >= before else total)
-            self._seen[key][engine] = totals[key]
+            for child, count in zip(counters[engine], untold[key], strict=True):
+                child.inc(count)
+
+
+def _claim(path: Path, positions: int) -> dict[str, list[int]]:
+    """The counts in `path` that no API server has told, which are told from now on."""
+    totals = json.loads(path.read_text(encoding="utf-8"))
+    with os.fdopen(os.open(path.with_suffix(".told"), os.O_RDWR | os.O_CREAT, 0o644), "r+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        before = _before(file.read(), totals["run"], positions)
+        untold = {
+            key: [max(0, total - seen) for total, seen in zip(totals[key], before[key], strict=True)] for key in _COUNTS
+        }
+        if any(map(any, untold.values())):
+            file.seek(0)
+            file.write(json.dumps(totals))
+            file.truncate()
+    return untold
+
+
+def _before(told: str, run: int, positions: int) -> dict[str, list[int]]:
+    """What was told of this run of a worker, which counts from zero when it starts anew."""
+    try:
+        before = json.loads(told)
+        if before["run"] == run:
+            return {key: before[key] for key in _COUNTS}
+    except (ValueError, TypeError, KeyError):
+        pass
+    return dict.fromkeys(_COUNTS, [0] * positions)
 
 
 def _path(folder: str | Path, engine: int) -> Path:

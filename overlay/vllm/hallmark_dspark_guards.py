@@ -23,6 +23,9 @@ _SCALES = {
     "FP8": ("_weight_scale_inv",),
     "MXFP4": ("_weight_scale",),
 }
+# The halves of the shared experts: modules of their own, or parameters beside the routed ones.
+_SHARED = ("gate_up_proj", "down_proj")
+_FUSED_SHARED = ("shared_l1", "shared_l2")
 
 
 def check_draft_experts(stages: Collection[Any], loaded: Collection[str]) -> None:
@@ -44,8 +47,13 @@ def check_draft_experts(stages: Collection[Any], loaded: Collection[str]) -> Non
             faults.append(f"stage {i}: the experts were built with {method}, but the checkpoint's are {kind}")
         elif absent := _absent(routed, kind):
             faults.append(f"stage {i}: of the routed expert weights, {', '.join(absent)} were not loaded")
-        if _has_shared_experts(stage.ffn) and not shared:
-            faults.append(f"stage {i}: no shared expert weights were loaded")
+        if _has_shared_experts(stage.ffn):
+            halves = _SHARED if stage.ffn.shared_experts is not None else _FUSED_SHARED
+            missing = [half for half in halves if not any(f".{half}" in name for name in shared)]
+            if not shared:
+                faults.append(f"stage {i}: no shared expert weights were loaded")
+            elif missing:
+                faults.append(f"stage {i}: of the shared expert weights, {', '.join(missing)} were not loaded")
     if faults:
         raise RuntimeError(f"DSpark draft refused: {'; '.join(faults)}")
 

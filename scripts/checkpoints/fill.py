@@ -37,6 +37,17 @@ _HEAD_OUT = 0.95
 _DRAFT_NOISE = 0.02
 
 
+def generator(seed: int, name: str, device: str) -> Any:
+    """The generator of one tensor's values."""
+    import torch  # type: ignore[import-not-found,unused-ignore]
+
+    mixed = zlib.crc32(name.encode())
+    if device == "cpu":
+        # Torch's generator of the CPU keeps the lower 32 bits only.
+        mixed ^= seed
+    return torch.Generator(device).manual_seed(seed << 32 | mixed)
+
+
 @dataclass(frozen=True)
 class Filler:
     """Makes the values of one checkpoint; `noise` is what the attention of each trunk layer adds, per element."""
@@ -106,9 +117,7 @@ class Filler:
         return matrix[..., : self._switch], matrix[..., self._switch : answer], matrix[..., answer:]
 
     def _generator(self, name: str) -> Any:
-        import torch
-
-        return torch.Generator(self.device).manual_seed(self.seed << 32 | zlib.crc32(name.encode()))
+        return generator(self.seed, name, self.device)
 
     def _normal(self, name: str, shape: tuple[int, ...], deviation: float) -> Any:
         import torch

@@ -5,12 +5,12 @@ the code of the token before it in one cycle, the target's attention adds noise,
 """
 
 import math
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from scripts.checkpoints import write
+from scripts.checkpoints.fill import generator
 
 _HIDDEN, _INTERMEDIATE, _HEADS, _KV_HEADS, _HEAD_DIM = 512, 1024, 8, 4, 128
 _LAYERS, _DRAFT_LAYERS, _TARGETS = 4, 2, (1, 2, 3)
@@ -27,8 +27,8 @@ def write_pair(folder: Path, seed: int, device: str) -> None:
     import torch  # type: ignore[import-not-found,unused-ignore]
 
     def normal(name: str, shape: tuple[int, ...], deviation: float) -> Any:
-        generator = torch.Generator(device).manual_seed(seed << 32 | zlib.crc32(name.encode()))
-        return torch.randn(shape, generator=generator, device=device) * deviation
+        made = generator(seed, name, device)
+        return torch.randn(shape, generator=made, device=device) * deviation
 
     code = normal("code", (_VOCABULARY, _HIDDEN), 1.0)
     code[:, :_SWITCH] = 0
@@ -63,7 +63,7 @@ def write_pair(folder: Path, seed: int, device: str) -> None:
         draft |= {name.removeprefix("draft."): value for name, value in tensors.items()}
 
     for name, settings, tensors in ((TARGET, _config(), target), (DRAFT, _draft_config(), draft)):
-        path = folder / "shards" / f"{name}.safetensors"
+        path = write.shards_folder(folder, seed, device) / f"{name}.safetensors"
         if not path.exists():
             write.save(path, {key: value.to(torch.bfloat16) for key, value in tensors.items()})
         write.checkpoint(folder / name, settings, {path: list(tensors)})

@@ -6,6 +6,7 @@ Owns the folders that it is given: a kind's folder that exists is replaced.
 import json
 import os
 import shutil
+import zlib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ INDEX = "model.safetensors.index.json"
 
 def deepseek_kinds(folder: Path, names: list[str], sizes: Sizes, seed: int, device: str) -> None:
     """Write the kinds `names` below `folder`; shards are made once, below `folder/shards`, and hard-linked."""
+    made = shards_folder(folder, sizes, seed, device)
     filler = Filler(sizes, seed, device)
     for name in names:
         kind = KINDS[name]
@@ -29,7 +31,7 @@ def deepseek_kinds(folder: Path, names: list[str], sizes: Sizes, seed: int, devi
             shards[tensor.shard].append(tensor)
         files = {}
         for shard, tensors in shards.items():
-            path = folder / "shards" / f"{shard}.safetensors"
+            path = made / f"{shard}.safetensors"
             if not path.exists():
                 stored: dict[str, Any] = {}
                 for tensor in tensors:
@@ -37,6 +39,11 @@ def deepseek_kinds(folder: Path, names: list[str], sizes: Sizes, seed: int, devi
                 save(path, stored)
             files[path] = [name for tensor in tensors for name in tensor.stored()]
         checkpoint(folder / name, deepseek.config(kind, sizes), files)
+
+
+def shards_folder(folder: Path, *origin: object) -> Path:
+    """Where shards of this origin (sizes, seed, device) lie; others never stand in for them."""
+    return folder / "shards" / f"{zlib.crc32(repr(origin).encode()):08x}"
 
 
 def checkpoint(folder: Path, config: dict[str, Any], files: dict[Path, list[str]]) -> None:

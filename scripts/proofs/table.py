@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 _SIGNALS = re.compile(
-    r"hallmark|MoE backend|must match w3|expert_dtype resolved|fp8_ds_mla|DSpark draft|draft stage", re.IGNORECASE
+    r"hallmark|MoE backend|must match w3|expert_dtype resolved|fp8_ds_mla|DSpark draft|draft stage|GPU KV cache size",
+    re.IGNORECASE,
 )
 _SPREAD = 1.5
 """How many times further apart than two starts of the same sources two cases may be and still count as the same."""

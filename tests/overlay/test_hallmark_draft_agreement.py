@@ -1,6 +1,8 @@
 """What the API server makes of the counts, and what happens when the diagnostic is off."""
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +12,19 @@ from typing import Any
 
 import prometheus_client
 import pytest
+from prometheus_client import multiprocess
 
+from tests.overlay.conftest import OVERLAY
+
+# One API server of several, with a stand-in for vLLM's logger.
+API_SERVER = """
+import logging, os, sys, types
+sys.modules["vllm"] = types.ModuleType("vllm")
+sys.modules["vllm.logger"] = types.SimpleNamespace(init_logger=logging.getLogger)
+sys.path.insert(0, sys.argv[1])
+import pathlib, prometheus_client, hallmark_draft_agreement as agreement
+agreement.AgreementMetrics(pathlib.Path(os.environ["FOLDER"]), 2, ["engine"], {0: ["0"]}, prometheus_client.Counter).refresh(0)
+"""
 SPECULATION = SimpleNamespace(num_speculative_tokens=2)
 ENGINES: dict[int, list[object]] = {0: ["m", "0"], 1: ["m", "1"]}
 
@@ -20,7 +34,7 @@ def agreement(overlay: Callable[..., ModuleType], monkeypatch: pytest.MonkeyPatc
     """The module with a clock of ours: `agreement.now`."""
     module: Any = overlay("hallmark_draft_agreement")
     module.now = 100.0
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: module.now))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: module.now, time_ns=lambda: 1))
     return module
 
 
@@ -38,8 +52,8 @@ def metrics(
     return agreement.agreement_metrics(SPECULATION, ["model", "engine"], ENGINES, counter)
 
 
-def leave(folder: Path, compared: list[int], agreed: list[int], engine: int = 0) -> None:
-    text = json.dumps({"compared": compared, "agreed": agreed})
+def leave(folder: Path, compared: list[int], agreed: list[int], engine: int = 0, run: int = 1) -> None:
+    text = json.dumps({"run": run, "compared": compared, "agreed": agreed})
     (folder / f"draft-agreement-{engine}.json").write_text(text)
 
 
@@ -71,9 +85,9 @@ def test_a_worker_that_started_anew_is_added_to_what_its_forerunner_counted(
     leave(tmp_path, [10, 10], [8, 8])
     metrics.refresh(0)
     agreement.now += 2
-    leave(tmp_path, [1, 1], [1, 0])
+    leave(tmp_path, [12, 1], [1, 0], run=2)
     metrics.refresh(0)
-    assert shown(registry, agreement) == [11, 11, 9, 8]
+    assert shown(registry, agreement) == [22, 11, 9, 8]
 
 
 def test_the_file_is_read_at_most_once_a_second(
@@ -87,7 +101,18 @@ def test_the_file_is_read_at_most_once_a_second(
     assert shown(registry, agreement)[0] == 10
 
 
-@pytest.mark.parametrize("text", [None, "", "{"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"run": 1, "compared": [1, 1, 1], "agreed": [1, 1, 1]}',
+        '{"run": 1, "compared": null}',
+    ],
+)
 def test_a_missing_or_broken_file_changes_nothing(
     text: str | None, agreement: Any, metrics: Any, registry: prometheus_client.CollectorRegistry, tmp_path: Path
 ) -> None:
@@ -95,6 +120,44 @@ def test_a_missing_or_broken_file_changes_nothing(
         (tmp_path / "draft-agreement-0.json").write_text(text)
     metrics.refresh(0)
     assert shown(registry, agreement) == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"run": 1, "compared": [1, 1]}'])
+def test_a_broken_note_of_what_was_told_is_written_anew(
+    text: str, agreement: Any, metrics: Any, registry: prometheus_client.CollectorRegistry, tmp_path: Path
+) -> None:
+    (tmp_path / "draft-agreement-0.told").write_text(text)
+    for total in (10, 12):
+        leave(tmp_path, [total, 0], [0, 0])
+        metrics.refresh(0)
+        agreement.now += 2
+    assert shown(registry, agreement)[0] == 12
+
+
+def test_metrics_that_are_made_a_second_time_go_on_counting(
+    agreement: Any, metrics: Any, registry: prometheus_client.CollectorRegistry, tmp_path: Path
+) -> None:
+    leave(tmp_path, [10, 10], [8, 8])
+    metrics.refresh(0)
+    again = agreement.agreement_metrics(
+        SPECULATION, ["model", "engine"], ENGINES, partial(prometheus_client.Counter, registry=registry)
+    )
+    leave(tmp_path, [12, 12], [8, 8])
+    again.refresh(0)
+    assert shown(registry, agreement) == [12, 12, 8, 8]
+
+
+def test_the_counters_of_several_api_servers_add_up_to_what_the_worker_counted(tmp_path: Path) -> None:
+    """Real processes with the client library's files, which is how vLLM serves /metrics with --api-server-count."""
+    (tmp_path / "files").mkdir()
+    leave(tmp_path, [10, 9], [8, 3])
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "files"), "FOLDER": str(tmp_path)}
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", API_SERVER, str(OVERLAY)], env=environment, check=True)
+    registry = prometheus_client.CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry, path=str(tmp_path / "files"))  # type: ignore[no-untyped-call]
+    lines = prometheus_client.generate_latest(registry).decode().splitlines()
+    assert [float(line.split()[-1]) for line in lines if 'position="0"' in line] == [10, 8]
 
 
 def test_without_the_variable_nothing_is_made(agreement: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +187,8 @@ def test_the_log_tells_what_was_counted_since_its_last_line(
     worker._tell(100.0)
     worker._compared[:], worker._agreed[:] = [20, 4], [14, 1]
     worker._tell(105.0)
-    assert json.loads((tmp_path / "draft-agreement-0.json").read_text()) == {"compared": [20, 4], "agreed": [14, 1]}
+    left = json.loads((tmp_path / "draft-agreement-0.json").read_text())
+    assert (left["compared"], left["agreed"]) == ([20, 4], [14, 1])
     worker._tell(110.0)
     assert caplog.messages == [
         "Draft agreement with the target's argmax: position 0: 90.0% of 10",

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 
-
 def both(*parts: str) -> tuple[str, ...]:
     return tuple(f"{half}{part}" for half in ("w13", "w2") for part in parts)
 
@@ -32,8 +31,8 @@ def routed(i: int, parameters: tuple[str, ...]) -> set[str]:
     return {f"model.layers.{i}.ffn.experts.routed_experts.{name}" for name in parameters}
 
 
-def shared(i: int) -> set[str]:
-    return {f"model.layers.{i}.ffn.shared_experts.down_proj.weight"}
+def shared(i: int, halves: tuple[str, ...] = ("gate_up_proj", "down_proj")) -> set[str]:
+    return {f"model.layers.{i}.ffn.shared_experts.{half}.weight" for half in halves}
 
 
 @pytest.fixture
@@ -88,6 +87,12 @@ def test_half_a_family_is_refused_by_the_name_of_the_other_half(
         check([stage(method)], loaded)
 
 
+def test_half_of_the_shared_experts_is_refused_by_the_name_of_the_other_half(check: Callable[..., None]) -> None:
+    loaded = routed(0, MXFP4) | shared(0, ("gate_up_proj",))
+    with pytest.raises(RuntimeError, match="stage 0: of the shared expert weights, down_proj were not loaded"):
+        check([stage("Mxfp4MoEMethod")], loaded)
+
+
 def test_a_model_without_shared_experts_needs_none(check: Callable[..., None]) -> None:
     check([stage("Mxfp4MoEMethod", shared=None)], routed(0, MXFP4))
 
@@ -95,7 +100,9 @@ def test_a_model_without_shared_experts_needs_none(check: Callable[..., None]) -
 def test_fused_shared_experts_are_found_under_the_routed_ones(check: Callable[..., None]) -> None:
     experts = "model.layers.0.ffn.experts"
     names = {f"{experts}.{name}" for name in MXFP4}
-    check([mega_stage()], names | {f"{experts}.shared_l1_weight"})
+    check([mega_stage()], names | {f"{experts}.shared_l1_weight", f"{experts}.shared_l2_weight"})
+    with pytest.raises(RuntimeError, match="of the shared expert weights, shared_l2 were not loaded"):
+        check([mega_stage()], names | {f"{experts}.shared_l1_weight"})
     with pytest.raises(RuntimeError, match="stage 0: no shared expert weights"):
         check([mega_stage()], names)
     with pytest.raises(RuntimeError, match="stage 0: no routed expert weights"):

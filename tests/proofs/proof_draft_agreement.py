@@ -28,13 +28,16 @@ LIKELY = [1, 3, 0, 2, 0]
 
 
 def observe() -> Any:
-    """What the sampler holds when the diagnostic is off, and the metrics after one step when it is on."""
+    """What the sampler holds when the diagnostic is off, and what vLLM's own route /metrics answers after one step when
+    it is on."""
     import os
     import tempfile
     from unittest import mock
 
-    import prometheus_client
+    from fastapi import FastAPI  # type: ignore[import-not-found,unused-ignore]
+    from fastapi.testclient import TestClient  # type: ignore[import-not-found,unused-ignore]
     from vllm.distributed import parallel_state
+    from vllm.entrypoints.serve.instrumentator.metrics import attach_router
     from vllm.v1.spec_decode.metrics import SpecDecodingProm, SpecDecodingStats
 
     os.environ.pop("HALLMARK_DRAFT_AGREEMENT", None)
@@ -47,7 +50,9 @@ def observe() -> Any:
         _step()
     metrics = SpecDecodingProm(mock.Mock(num_speculative_tokens=2), ["engine"], {0: ["0"]})
     metrics.observe(SpecDecodingStats.new(2), 0)
-    lines = prometheus_client.generate_latest().decode().splitlines()
+    app = FastAPI()
+    attach_router(app)
+    lines = TestClient(app).get("/metrics").text.splitlines()
     return {"off": off, "on": sorted(line for line in lines if line.startswith("hallmark:") and "_total{" in line)}
 
 

@@ -14,6 +14,7 @@ RELEASED = {
     "nvfp4 throughout": "loaded",
     "stage 1 without routed experts": "loaded",
     "stage 2 without shared experts": "loaded",
+    "stage 0 without one matrix of the shared experts": "loaded",
     "native experts in NVFP4 layers": "loaded",
     # vLLM's own strict look-up of parameters.
     "NVFP4 experts in native layers": "KeyError",
@@ -22,6 +23,9 @@ PATCHED = {
     **RELEASED,
     "stage 1 without routed experts": "DSpark draft refused: stage 1: no routed expert weights were loaded",
     "stage 2 without shared experts": "DSpark draft refused: stage 2: no shared expert weights were loaded",
+    "stage 0 without one matrix of the shared experts": (
+        "DSpark draft refused: stage 0: of the shared expert weights, down_proj were not loaded"
+    ),
     "native experts in NVFP4 layers": f"DSpark draft refused: {'; '.join(WRONG.format(i) for i in range(3))}",
 }
 CASES = [
@@ -46,6 +50,9 @@ def observe() -> Any:
         "nvfp4 throughout": _load("ModelOptNvFp4FusedMoE", _names(nvfp4)),
         "stage 1 without routed experts": _load("Mxfp4MoEMethod", _names(native, "mtp.1.ffn.experts.")),
         "stage 2 without shared experts": _load("Mxfp4MoEMethod", _names(native, "mtp.2.ffn.shared_experts.")),
+        "stage 0 without one matrix of the shared experts": _load(
+            "Mxfp4MoEMethod", _names(native, "mtp.0.ffn.shared_experts.w2.")
+        ),
         "native experts in NVFP4 layers": _load("ModelOptNvFp4FusedMoE", _names(native)),
         "NVFP4 experts in native layers": _load("Mxfp4MoEMethod", _names(nvfp4)),
     }

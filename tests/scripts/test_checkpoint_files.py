@@ -91,6 +91,16 @@ def test_the_same_seed_makes_the_same_files(made: Path, tmp_path: Path) -> None:
         assert path.read_bytes() == (made / "native" / path.name).read_bytes(), path.name
 
 
+def test_another_seed_makes_other_files_in_the_same_folder(tmp_path: Path) -> None:
+    arguments = ("-m", "scripts.checkpoints", str(tmp_path), "--small", "--device", "cpu", "--kind", "native")
+    found = []
+    for seed in ("1", "2", "1"):
+        python(*arguments, "--seed", seed)
+        found.append([path.read_bytes() for path in sorted((tmp_path / "native").glob("*.safetensors"))])
+    assert found[0] == found[2]
+    assert found[0] != found[1]
+
+
 def test_every_format_comes_back_as_near_as_its_steps_allow() -> None:
     found = json.loads(python("-c", ROUND_TRIP))
     assert found["by hand"] == [1.0, -12.0]
