@@ -14,7 +14,7 @@ from recipe.config.check import check_profile
 from recipe.config.load import Loaded, load_support
 from recipe.config.models import Profile
 from recipe.errors import HallmarkError
-from recipe.image import build, checks, client, context, engine, inspect, leaks, packages, pins
+from recipe.image import build, checks, client, context, engine, inspect, leaks, packages, pins, said
 from recipe.image import plan as planning
 from recipe.image.packages import Package
 
@@ -57,7 +57,7 @@ def image(ctx: Context, profile: str, base: str | None, repository: str | None, 
 
         made = build.build(docker, planned, on, folder, ctx.say, guard)
         context.write_built(folder, planned.tag, made.config_digest)
-    for reason in checks.unverified(made.labels):
+    for reason in said.unverified(made.labels):
         ctx.say(f"warning: the image cannot be certified: check {reason}")
     digest = build.publish(docker, planned.tag, made, ctx.say) if repository else None
     ctx.emit(_document(planned, order.patchset.sha256, made, digest), lambda: f"{planned.tag}\n{made.config_digest}")

@@ -15,7 +15,7 @@ from recipe.config.paths import CHECKOUT
 from recipe.errors import HallmarkError
 from recipe.image import bom, context
 from recipe.image import plan as planning
-from recipe.image.checks import Answer, Verdict, unverified
+from recipe.image.checks import Answer, Verdict
 from recipe.image.client import Client
 from recipe.image.inspect import Image
 from recipe.image.packages import Package
@@ -32,6 +32,7 @@ from recipe.image.plan import (
     quoted,
     tag,
 )
+from recipe.image.said import unverified
 
 PATCHSET = PatchSet({"schema": 1, "vllm": "0.33.0", "patches": [{"id": "one"}, {"id": "two"}], "baseline": {}})
 BASE = Image("sha256:" + "b" * 64, "sha256:" + "c" * 64, "arm64", 1767225600, {}, ("sha256:l",), {})
