@@ -52,7 +52,9 @@ def show(ctx: Context, reference: str, architecture: str | None) -> None:
     The engine's own image is taken when it has one of that name, else the registry's.
     """
     from recipe.image import client, inspect, remote
+    from recipe.image.reference import named
 
+    named(reference)
     docker = client.find()
     found, where = inspect.image(docker, reference), "engine"
     if found is None:

@@ -1,20 +1,18 @@
 """Computes an image build: the Dockerfile, its labels and tag, and docker's command line. Pure; runs nothing."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recipe.applier.patchset import PatchSet
 from recipe.config import paths
-from recipe.errors import HallmarkError
 from recipe.image import bom, checks, packages
 from recipe.image.checks import Answer, Verdict
 from recipe.image.client import Client
 from recipe.image.inspect import Image
 from recipe.image.packages import Package
-from recipe.image.reference import tag_of
+from recipe.image.reference import named, tag_of
 
 REPOSITORY = "hallmark"
 LABEL = "dev.hallmark"
@@ -30,8 +28,6 @@ ABOUT = "Dockerfile.about"
 EXTRAS, EXTRAS_LABEL = "extras", f"{LABEL}.extras"
 # The stages that hold the patched tree, and what the checks said and nothing else.
 PATCHED, RESULTS = "patched", "results"
-# Anything else could not be one word of a FROM line.
-_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ def plan(
 
     Errors: HallmarkError when the reference cannot be an image's name.
     """
-    labels = _labels(profile, patchset, _checked(reference), base)
+    labels = _labels(profile, patchset, named(reference), base)
     if extras:
         labels[EXTRAS_LABEL] = packages.label(extras)
     return Build(
@@ -107,7 +103,7 @@ def about(profile: str, architecture: str, reference: str) -> Build:
 
     Errors: HallmarkError when the reference cannot be an image's name.
     """
-    text = _render("About.j2", profile=profile, base=_checked(reference))
+    text = _render("About.j2", profile=profile, base=named(reference))
     return Build(profile, "", reference, f"linux/{architecture}", {}, text, b"", 0)
 
 
@@ -185,12 +181,6 @@ def _labels(profile: str, patchset: PatchSet, reference: str, base: Image | None
         if base.manifest_digest is not None:
             labels[f"{_OCI}.base.digest"] = base.manifest_digest
     return labels
-
-
-def _checked(reference: str) -> str:
-    if not _REFERENCE.fullmatch(reference):
-        raise HallmarkError(f"{reference!r} is not an image reference", hint="write for example repository:tag")
-    return reference
 
 
 def _render(template: str, **values: object) -> str:

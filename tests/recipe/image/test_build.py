@@ -108,6 +108,25 @@ def test_a_dry_run_prints_the_dockerfile_and_asks_no_engine(machine: Machine) ->
     assert not (machine.docker.folder / "calls").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("--push", it) for it in ("", "vllm", "a.b/c:tag", "a.b/C", "https://a.b/c", f"a.b/c@sha256:{'1' * 64}")),
+        *(("--base", it) for it in ("", "a b", "--all-tags", "a\nRUN b")),
+    ],
+)
+def test_a_name_that_is_none_is_told_before_the_engine_is_asked(machine: Machine, option: str, value: str) -> None:
+    error = machine.refused(f"{option}={value}")
+    assert (error.exit, str(error).startswith(f"{option}: {value!r} is no")) == (Exit.USAGE, True), error
+    assert not (machine.docker.folder / "calls").exists()
+
+
+def test_a_repository_without_a_host_is_docker_hubs(machine: Machine) -> None:
+    assert json.loads(machine.run("--push", "team/vllm", "--dry-run", json=True).stdout)["image"].startswith(
+        "team/vllm:"
+    )
+
+
 def test_an_engine_that_does_not_run_is_named(machine: Machine) -> None:
     machine.docker.answer(
         "version", 1, err="Cannot connect to the Docker daemon at unix:///x.sock. Is the docker daemon running?\n"
