@@ -14,7 +14,7 @@ from recipe.config.check import check_profile
 from recipe.config.load import Loaded, load_support
 from recipe.config.models import Profile
 from recipe.errors import HallmarkError
-from recipe.image import build, checks, client, context, engine, inspect, leaks, packages, pins
+from recipe.image import build, checks, client, context, engine, inspect, leaks, packages, pins, reference, said
 from recipe.image import plan as planning
 from recipe.image.packages import Package
 
@@ -32,7 +32,8 @@ def image(ctx: Context, profile: str, base: str | None, repository: str | None, 
 
     May be repeated: what has not changed is not built again, and a tag never moves.
     """
-    order = Order.of(ctx, profile, base, repository or planning.REPOSITORY)
+    place = planning.REPOSITORY if repository is None else reference.pushed(repository, "--push")
+    order = Order.of(ctx, profile, base, place)
     if dry_run:
         planned = order.plan(None, order.pinned_extras or ())
         if order.wanted.extras and order.pinned_extras is None:
@@ -57,9 +58,9 @@ def image(ctx: Context, profile: str, base: str | None, repository: str | None, 
 
         made = build.build(docker, planned, on, folder, ctx.say, guard)
         context.write_built(folder, planned.tag, made.config_digest)
-    for reason in checks.unverified(made.labels):
+    for reason in said.unverified(made.labels):
         ctx.say(f"warning: the image cannot be certified: check {reason}")
-    digest = build.publish(docker, planned.tag, made, ctx.say) if repository else None
+    digest = None if repository is None else build.publish(docker, planned.tag, made, ctx.say)
     ctx.emit(_document(planned, order.patchset.sha256, made, digest), lambda: f"{planned.tag}\n{made.config_digest}")
 
 
@@ -176,11 +177,11 @@ def _named(extras: tuple[Package, ...]) -> str:
 def _base(profile: Loaded[Profile], given: str | None) -> tuple[str, str]:
     """The base image, and the place that names it."""
     if given is not None:
-        return given, "--base"
+        return reference.named(given, "--base"), "--base"
     where = profile.document.where(("base",))
     if profile.value.base is None:
         raise HallmarkError(f"base: {profile.name} names no base image", where=where, hint="add it, or give --base REF")
-    return profile.value.base, where
+    return reference.named(profile.value.base, where), where
 
 
 def _document(

@@ -1,10 +1,11 @@
 """Commands on patched images: list, show, check, prune."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from launch.cli.columns import columns
+from launch.cli.columns import columns, printable
 from launch.cli.context import Context
 from recipe.errors import HallmarkError, Mismatch, Refused
 
@@ -20,7 +21,7 @@ def images() -> None:
 @click.pass_obj
 def list_(ctx: Context) -> None:
     """Show the patched images of the engine that docker talks to. Changes nothing."""
-    from recipe.image import checks, client, inspect
+    from recipe.image import checks, client, inspect, said
     from recipe.image.plan import LABEL
 
     docker = client.find()
@@ -30,10 +31,14 @@ def list_(ctx: Context) -> None:
         if found is None:
             continue  # Removed since it was listed.
         label = {key: found.labels.get(f"{LABEL}.{key}", _UNKNOWN) for key in ("profile", "vllm", "patchset")}
-        missing = checks.unverified(found.labels)
-        said = f"{len(missing)} skipped" if missing else "pass" if checks.LABEL in found.labels else "none"
+        try:
+            missing = said.unverified(found.labels)
+            verdict = f"{len(missing)} skipped" if missing else "pass" if checks.LABEL in found.labels else "none"
+        except Mismatch as error:
+            missing, verdict = [str(error)], "not readable"
         listed.append({"image": tag, "config_digest": digest, **label, "unverified": missing})
-        rows.append([tag, label["profile"], label["vllm"], label["patchset"][:8], said, digest[7:19]])
+        row = [tag, label["profile"], label["vllm"], label["patchset"][:8], verdict, digest[7:19]]
+        rows.append([printable(cell) for cell in row])
     ctx.emit({"images": listed}, lambda: columns(rows) if listed else "no patched image on this engine")
 
 
@@ -47,7 +52,9 @@ def show(ctx: Context, reference: str, architecture: str | None) -> None:
     The engine's own image is taken when it has one of that name, else the registry's.
     """
     from recipe.image import client, inspect, remote
+    from recipe.image.reference import named
 
+    named(reference)
     docker = client.find()
     found, where = inspect.image(docker, reference), "engine"
     if found is None:
@@ -55,8 +62,12 @@ def show(ctx: Context, reference: str, architecture: str | None) -> None:
         if there is None:
             raise HallmarkError("neither this engine nor the registry has such an image", where=reference)
         found, where = there.image, "registry"
-    document = _document(reference, where, found)
-    ctx.emit(document, lambda: _text(document))
+    try:
+        document = _document(reference, where, found)
+    except Mismatch as error:
+        error.problems = tuple(replace(it, where=reference) for it in error.problems)
+        raise
+    ctx.emit(document, lambda: "\n".join(map(printable, _lines(document))))
 
 
 @images.command()
@@ -120,16 +131,15 @@ def prune(ctx: Context, clusters: tuple[str, ...], dry_run: bool) -> None:
 
 
 def _document(reference: str, where: str, found: Any) -> dict[str, Any]:
-    import json
-
-    from recipe.image import bom, checks
+    from recipe.image import checks, said
     from recipe.image.plan import BOM, LABEL, MANIFEST
 
     labels = dict(found.labels)
-    said = json.loads(labels.pop(checks.LABEL, "{}"))
-    packed = {name: labels.pop(label, None) for name, label in (("manifest", MANIFEST), ("bom", BOM))}
     if f"{LABEL}.patchset" not in labels:
         raise HallmarkError("was not built by Hallmark: it has no patch set", where=reference)
+    read = {"checks": said.verdicts(labels), "manifest": said.manifest(labels), "bom": said.materials(labels)}
+    for label in (checks.LABEL, MANIFEST, BOM):
+        labels.pop(label, None)
     return {
         "reference": reference,
         "where": where,
@@ -138,12 +148,11 @@ def _document(reference: str, where: str, found: Any) -> dict[str, Any]:
         "architecture": found.architecture,
         "layers": list(found.layers),
         "labels": labels,
-        "checks": said,
-        **{name: bom.unpacked(text) if text else None for name, text in packed.items()},
+        **read,
     }
 
 
-def _text(document: dict[str, Any]) -> str:
+def _lines(document: dict[str, Any]) -> list[str]:
     lines = [f"{document['reference']} ({document['where']}, {document['architecture']})"]
     lines += [f"  {key}: {document[key]}" for key in ("config_digest", "manifest_digest") if document[key]]
     lines += [f"  {key}: {value}" for key, value in sorted(document["labels"].items())]
@@ -153,4 +162,4 @@ def _text(document: dict[str, Any]) -> str:
     lines += ["checks:", *(f"  {check}: {verdict}" for check, verdict in document["checks"].items())]
     if document["bom"]:
         lines.append(f"packages: {len(document['bom']['components'])} (all of them with --json)")
-    return "\n".join(lines)
+    return lines

@@ -21,7 +21,7 @@ def pin(ctx: Context, profile: str) -> None:
     checked = check_profile(ctx.home, profile)
     docker = client.find()
     engine.check(docker)
-    known = pins.load(ctx.home)
+    pins.load(ctx.home)  # A file that cannot be read is told before anything is fetched.
     architecture = checked.hardware.value.architecture
     found = pins.resolve(docker, checked.profile, architecture)
     if names := checked.profile.value.extras:
@@ -30,7 +30,7 @@ def pin(ctx: Context, profile: str) -> None:
         pins.holds(exact, build.base(docker, exact.reference, architecture, where, ctx.say), checked.profile.name)
         packages = choose(docker, ctx, checked.profile.name, architecture, exact.reference, Wanted(names, where))
         found = found.model_copy(update={"extras": pins.ExtrasPin(names=names, packages=packages)})
-    changed = pins.write(known, checked.profile.name, found)
+    changed = pins.write(ctx.home, checked.profile.name, found)
     if found.base.platform is None:
         ctx.say(f"note: no registry has {found.base.reference}: it is pinned as this engine has it")
     document = {"profile": checked.profile.name, "changed": changed, **found.model_dump(mode="json", by_alias=True)}

@@ -3,7 +3,7 @@
 from launch.nodes import image
 from launch.plan.group import GroupPlan
 from recipe.errors import HallmarkError
-from recipe.image import checks
+from recipe.image import said
 
 
 def unverified(plan: GroupPlan) -> list[str]:
@@ -17,4 +17,4 @@ def unverified(plan: GroupPlan) -> list[str]:
         found = image.resolve(f"sha256:{plan.subject.digest}", None, None, "")
     except HallmarkError:
         return []
-    return [f"check {reason}" for reason in checks.unverified(found.labels)]
+    return [f"check {reason}" for reason in said.unverified(found.labels)]

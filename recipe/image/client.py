@@ -64,11 +64,18 @@ def _on_path() -> list[str]:
 
 
 def _version(program: str) -> tuple[int, int, int] | None:
-    done = subprocess.run([program, "--version"], check=False, capture_output=True, text=True)
-    match = re.match(r"Docker version (\d+)\.(\d+)\.(\d+)", done.stdout)
+    match = re.match(r"Docker version (\d+)\.(\d+)\.(\d+)", _said(program, "--version") or "")
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def _has_buildx(program: str) -> bool:
-    done = subprocess.run([program, "buildx", "version"], check=False, capture_output=True, text=True)
-    return done.returncode == 0 and "buildx" in done.stdout
+    return "buildx" in (_said(program, "buildx", "version") or "")
+
+
+def _said(program: str, *words: str) -> str | None:
+    """What it writes; None when it fails, or is a file that cannot be run here."""
+    try:
+        done = subprocess.run([program, *words], check=False, capture_output=True, text=True, errors="replace")
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from recipe.applier.patchset import PatchSet
@@ -98,10 +98,22 @@ def _link(folder: Path, files: Mapping[str, Path]) -> None:
         for name, path in files.items():
             target = folder / name
             if not target.exists():
-                with suppress(OSError):
-                    os.link(path, target)
-                    continue
-                shutil.copyfile(path, target)
+                # The same build may be doing this now, and what it has half copied would be taken for the wheel.
+                fresh = folder / f".{os.getpid()}.new"
+                try:
+                    _linked(path, fresh)
+                    fresh.replace(target)
+                finally:
+                    # It is still there when the target has become the same file meanwhile.
+                    fresh.unlink(missing_ok=True)
+
+
+def _linked(path: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)
+    try:
+        os.link(path, target)
+    except OSError:
+        shutil.copyfile(path, target)
 
 
 @contextmanager

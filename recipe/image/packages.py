@@ -4,6 +4,7 @@ Nothing of the base is replaced: a package whose requirements the base's own pac
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -221,7 +222,7 @@ def _keep(path: Path, package: Package) -> None:
         raise Mismatch(f"pip fetched another file than {package.file}", hint="pin the profile again")
     target = _place(package)
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.new")
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
     fresh.write_bytes(path.read_bytes())
     # BuildKit's cache looks at the mode too, so it must not depend on the umask.
     fresh.chmod(0o644)

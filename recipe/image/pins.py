@@ -1,6 +1,8 @@
 """What names stood for when somebody looked: base images, models and extra packages of profiles by digest, in
 `configs/pins.lock`."""
 
+import fcntl
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from recipe.image import inspect, remote
 from recipe.image.client import Client
 from recipe.image.inspect import repository_of
 from recipe.image.packages import Package
+from recipe.image.reference import named
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -133,28 +136,37 @@ def resolve(client: Client, profile: Loaded[Profile], architecture: str) -> Pin:
 
     Errors: HallmarkError when the profile names no base; Unreachable when neither has it.
     """
-    value = profile.value
+    value, where = profile.value, profile.document.where(("base",))
     if value.base is None:
-        raise HallmarkError(
-            f"base: {profile.name} names no base image", where=profile.document.where(("base",)), hint="add it"
-        )
-    return Pin.model_validate(
-        {"base": _base(client, value.base, architecture), "model": _model(value.model, value.revision)}
-    )
+        raise HallmarkError(f"base: {profile.name} names no base image", where=where, hint="add it")
+    found = _base(client, named(value.base, where), architecture, where)
+    return Pin.model_validate({"base": found, "model": _model(value.model, value.revision)})
 
 
-def write(pins: Loaded[Pins], profile: str, pin: Pin) -> bool:
-    """Put the pin into the file, which is made when it is missing; says whether anything changed."""
-    found = Pins(profiles={**pins.value.profiles, profile: pin})
-    document = found.model_dump(mode="json", by_alias=True, exclude_none=True)
-    text = _HEAD + yaml.safe_dump(document, sort_keys=True, width=120)
-    if pins.path.is_file() and pins.path.read_text(encoding="utf-8") == text:
-        return False
-    pins.path.write_text(text, encoding="utf-8")
-    return True
+def write(home: Path, profile: str, pin: Pin) -> bool:
+    """Put the pin into the project's file, which is made when it is missing; says whether anything changed.
+
+    What others have pinned meanwhile stays, and whenever this ends, the file is the old one or the new one.
+    Errors: as `load`.
+    """
+    folder = os.open(home / "configs", os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        pins = load(home)
+        found = Pins(profiles={**pins.value.profiles, profile: pin})
+        document = found.model_dump(mode="json", by_alias=True, exclude_none=True)
+        text = _HEAD + yaml.safe_dump(document, sort_keys=True, width=120)
+        if pins.path.is_file() and pins.path.read_text(encoding="utf-8") == text:
+            return False
+        fresh = pins.path.with_name(f".{NAME}.new")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(pins.path)
+        return True
+    finally:
+        os.close(folder)
 
 
-def _base(client: Client, reference: str, architecture: str) -> dict[str, str | None]:
+def _base(client: Client, reference: str, architecture: str, where: str) -> dict[str, str | None]:
     try:
         found = remote.image(reference, architecture)
     except Unreachable:
@@ -167,7 +179,11 @@ def _base(client: Client, reference: str, architecture: str) -> dict[str, str | 
     if here is None:
         raise Unreachable(f"neither the registry nor this engine has {reference}", hint="check its name, or load it")
     if here.architecture != architecture:
-        raise HallmarkError(f"{reference} is for {here.architecture}, the profile's hardware is {architecture}")
+        raise HallmarkError(
+            f"the base image {reference} is for {here.architecture}, the profile's hardware is {architecture}",
+            where=where,
+            hint=f"name an image for linux/{architecture}",
+        )
     return {
         "reference": reference,
         "list": found.list_digest if found else None,
@@ -178,8 +194,6 @@ def _base(client: Client, reference: str, architecture: str) -> dict[str, str | 
 
 def _model(repository: str, revision: str | None) -> dict[str, str] | None:
     """The commit that the model hub has for a repository; None for a folder's name, which no hub has."""
-    import os
-
     import httpx
 
     if repository.count("/") != 1 or repository.startswith(("/", ".", "~")):

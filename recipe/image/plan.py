@@ -8,13 +8,12 @@ from pathlib import Path
 
 from recipe.applier.patchset import PatchSet
 from recipe.config import paths
-from recipe.errors import HallmarkError
 from recipe.image import bom, checks, packages
 from recipe.image.checks import Answer, Verdict
 from recipe.image.client import Client
 from recipe.image.inspect import Image
 from recipe.image.packages import Package
-from recipe.image.reference import tag_of
+from recipe.image.reference import named, tag_of
 
 REPOSITORY = "hallmark"
 LABEL = "dev.hallmark"
@@ -31,8 +30,6 @@ ABOUT = "Dockerfile.about"
 EXTRAS, EXTRAS_LABEL = "extras", f"{LABEL}.extras"
 # The stages that hold the patched tree, and what the checks said and nothing else.
 PATCHED, RESULTS = "patched", "results"
-# Anything else could not be one word of a FROM line.
-_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def plan(
 
     Errors: HallmarkError when the reference cannot be an image's name.
     """
-    labels = _labels(profile, patchset, _checked(reference), base)
+    labels = _labels(profile, patchset, named(reference), base)
     if extras:
         labels[EXTRAS_LABEL] = packages.label(extras)
     return Build(
@@ -108,7 +105,7 @@ def about(profile: str, architecture: str, reference: str) -> Build:
 
     Errors: HallmarkError when the reference cannot be an image's name.
     """
-    text = _render("About.j2", profile=profile, base=_checked(reference))
+    text = _render("About.j2", profile=profile, base=named(reference))
     return Build(profile, "", reference, f"linux/{architecture}", {}, text, b"", 0)
 
 
@@ -193,12 +190,6 @@ def _labels(profile: str, patchset: PatchSet, reference: str, base: Image | None
         if base.manifest_digest is not None:
             labels[f"{_OCI}.base.digest"] = base.manifest_digest
     return labels
-
-
-def _checked(reference: str) -> str:
-    if not _REFERENCE.fullmatch(reference):
-        raise HallmarkError(f"{reference!r} is not an image reference", hint="write for example repository:tag")
-    return reference
 
 
 def _render(template: str, **values: object) -> str:

@@ -10,6 +10,8 @@ _HOST = re.compile(r"(?=.*[.:])(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\])(?
 _PATH = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _LOOPBACK = re.compile(r"(127(\.[0-9]+){3}|localhost|\[::1\])(:[0-9]+)?")
+# Anything else could not be one word of a FROM line.
+_NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,20 @@ def repository(text: str, where: str | None) -> Reference:
         hint = "write HOST/PATH, such as registry.example:5000/vllm"
         raise HallmarkError(f"{text!r} is no repository of a registry", where=where, hint=hint)
     return found
+
+
+def named(text: str, where: str | None = None) -> str:
+    """A text that can be the name or digest of an image, whoever has it. Errors: HallmarkError when it cannot."""
+    if not _NAMED.fullmatch(text):
+        raise HallmarkError(f"{text!r} is not an image reference", where=where, hint="write for example repository:tag")
+    return text
+
+
+def pushed(text: str, where: str) -> str:
+    """A whole repository as docker reads it, where one without a host is on Docker Hub. Errors: as `repository`."""
+    if "/" not in text or not _PATH.fullmatch(text):
+        repository(text, where)
+    return text
 
 
 def tag_of(words: str) -> str:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import yaml
@@ -105,6 +106,25 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_a_dry_run_prints_the_dockerfile_and_asks_no_engine(machine: Machine) -> None:
     assert machine.run("--dry-run").stdout.startswith("# Made by `hallmark image cpu-dev`")
     assert not (machine.docker.folder / "calls").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("--push", it) for it in ("", "vllm", "a.b/c:tag", "a.b/C", "https://a.b/c", f"a.b/c@sha256:{'1' * 64}")),
+        *(("--base", it) for it in ("", "a b", "--all-tags", "a\nRUN b")),
+    ],
+)
+def test_a_name_that_is_none_is_told_before_the_engine_is_asked(machine: Machine, option: str, value: str) -> None:
+    error = machine.refused(f"{option}={value}")
+    assert (error.exit, str(error).startswith(f"{option}: {value!r} is no")) == (Exit.USAGE, True), error
+    assert not (machine.docker.folder / "calls").exists()
+
+
+def test_a_repository_without_a_host_is_docker_hubs(machine: Machine) -> None:
+    assert json.loads(machine.run("--push", "team/vllm", "--dry-run", json=True).stdout)["image"].startswith(
+        "team/vllm:"
+    )
 
 
 def test_an_engine_that_does_not_run_is_named(machine: Machine) -> None:
@@ -280,7 +300,14 @@ def test_b9_no_secret_is_in_what_is_said_or_in_what_docker_is_given(
     assert SECRET not in result.stdout + result.stderr + "".join(machine.docker.calls())
 
 
-@pytest.mark.parametrize("form", [SECRET, base64.b64encode(SECRET.encode()).decode()])
+def in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [SECRET, in_base64(SECRET), in_base64(f"{SECRET}\n"), in_base64(f"me:{SECRET}\n"), in_base64(f"user:{SECRET}")],
+)
 def test_b9_a_secret_is_found_in_a_file_as_it_is_and_in_base64(form: str) -> None:
     places = {"/vllm/a.py": f"TOKEN = '{form}'".encode(), "/vllm/b.py": b"TOKEN = None"}
     assert list(leaks.search(places, {"HF_TOKEN": SECRET})) == [("/vllm/a.py", "HF_TOKEN")]
@@ -289,6 +316,29 @@ def test_b9_a_secret_is_found_in_a_file_as_it_is_and_in_base64(form: str) -> Non
 def test_b9_the_password_of_a_private_index_is_a_secret_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", f"https://builder:{SECRET}@index.example/simple")
     assert leaks.known({})["PIP_INDEX_URL"] == SECRET
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"https://a:{SECRET}1@a.example/simple https://b:{SECRET}2@b.example")
+    assert {f"{SECRET}1", f"{SECRET}2"} <= set(leaks.known({}).values())
+
+
+@pytest.mark.parametrize(
+    "secret", ["with\"quotes\\and'more", "with&ampersands<>", "\udcff-is-no-UTF-8", "p%40ss%2Fword-of-it"]
+)
+def test_b9_a_secret_is_found_in_the_configuration_whatever_characters_it_has(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", f"{secret}\n")
+    machine.answers()
+    machine.has_base()
+    machine.docker.answer("build")
+    # Docker writes these characters as it likes, here as Go does for pages.
+    told = (
+        json.dumps([{"Config": {"Env": [f"TOKEN={unquote(secret)}"]}}]).replace("&", "\\u0026").replace("<", "\\u003c")
+    )
+    machine.docker.answer(f"image inspect {BUILT}", out=told)
+    built(machine)
+    machine.has_no(machine.tag)
+    machine.has(BUILT)
+    assert "the secret HF_TOKEN is in its configuration" in str(machine.refused())
 
 
 def test_b9_the_dockerfile_takes_no_argument_and_sets_no_variable_that_could_hold_a_secret(machine: Machine) -> None:

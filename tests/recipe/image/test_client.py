@@ -65,6 +65,16 @@ def test_no_docker_at_all_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         find()
 
 
+def test_a_file_that_cannot_be_run_here_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, working = StandInDocker(tmp_path / "broken"), StandInDocker(tmp_path / "working")
+    broken.program.write_bytes(b"\x7fELF of another machine")
+    on_path(monkeypatch, broken, working)
+    assert find().program == str(working.program)
+    on_path(monkeypatch, broken)
+    with pytest.raises(HallmarkError, match=r"docker \(no docker\) has no buildx"):
+        find()
+
+
 def test_another_tool_that_calls_itself_docker_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = StandInDocker(tmp_path / "other")
     other.answers = []

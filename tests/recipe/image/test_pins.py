@@ -1,7 +1,9 @@
 """Pinning what a profile's names stand for, and building from nothing else; docker and registry are stand-ins."""
 
+import errno
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from launch.cli.image import image
 from launch.cli.pin import pin
 from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit, HallmarkError
+from recipe.image import pins
 from tests.recipe.image.docker import StandInDocker
 from tests.recipe.image.standin_registry import StandInRegistry
 
@@ -124,6 +127,30 @@ def test_an_image_that_no_registry_has_is_pinned_as_the_engine_has_it(project: P
     project.run(pin)
     base = yaml.safe_load(project.lock.read_text())["profiles"]["mine"]["base"]
     assert base == {"reference": "localhost/made-here:1", "config": "sha256:" + "d" * 64}
+
+
+def test_pins_that_are_written_at_the_same_time_all_stay(project: Project) -> None:
+    pin = pins.Pin(base=pins.BasePin(reference="a:1", list=None, platform=None, config="sha256:" + "d" * 64))
+    names = [f"profile-{number}" for number in range(16)]
+    with ThreadPoolExecutor() as pool:
+        assert all(pool.map(lambda name: pins.write(project.home, name, pin), names))
+    assert sorted(yaml.safe_load(project.lock.read_text())["profiles"]) == sorted(names)
+    assert [path.name for path in project.lock.parent.iterdir() if path.is_file()] == ["pins.lock"]
+
+
+def test_a_pin_that_a_full_disk_stops_leaves_the_others(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    pin = pins.Pin(base=pins.BasePin(reference="a:1", list=None, platform=None, config="sha256:" + "d" * 64))
+    pins.write(project.home, "one", pin)
+    whole = project.lock.read_bytes()
+
+    def half(path: Path, text: str, **_: str) -> None:
+        path.write_bytes(text.encode()[:20])
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(OSError, match="No space left"):
+        pins.write(project.home, "two", pin)
+    assert project.lock.read_bytes() == whole
 
 
 def test_a_model_that_the_hub_does_not_have_is_not_pinned(project: Project, at: StandInRegistry) -> None:

@@ -1,7 +1,9 @@
 """What is built: Dockerfile, labels, tag, and docker's command line."""
 
+import errno
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,7 @@ from recipe.config.paths import CHECKOUT
 from recipe.errors import HallmarkError
 from recipe.image import bom, context
 from recipe.image import plan as planning
-from recipe.image.checks import Answer, Verdict, unverified
+from recipe.image.checks import Answer, Verdict
 from recipe.image.client import Client
 from recipe.image.inspect import Image
 from recipe.image.packages import Package
@@ -33,6 +35,7 @@ from recipe.image.plan import (
     quoted,
     tag,
 )
+from recipe.image.said import unverified
 
 PATCHSET = PatchSet({"schema": 1, "vllm": "0.33.0", "patches": [{"id": "one"}, {"id": "two"}], "baseline": {}})
 BASE = Image("sha256:" + "b" * 64, "sha256:" + "c" * 64, "arm64", 1767225600, {}, ("sha256:l",), {})
@@ -159,6 +162,29 @@ def test_b6_one_byte_of_a_patch_changes_the_label_and_one_file_that_the_patch_st
     assert builds[0].labels["dev.hallmark.patchset"] != builds[1].labels["dev.hallmark.patchset"]
     stages = [build.dockerfile.partition("LABEL")[0] for build in builds]
     assert stages[0] == stages[1]
+
+
+def test_a_wheel_whose_copy_was_cut_off_is_copied_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALLMARK_CACHE", str(tmp_path / "cache"))
+    wheel = tmp_path / "pip-1-py3-none-any.whl"
+    wheel.write_bytes(b"the whole wheel")
+    pip = Package(name="pip", version="1", file=wheel.name, sha256="e" * 64)
+    monkeypatch.setattr("recipe.image.packages.held", lambda packages: {it.file: wheel for it in packages})
+    copy = shutil.copyfile
+
+    def cut_off(source: Path, target: Path) -> None:
+        target.write_bytes(b"the who")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    # As between two file systems.
+    monkeypatch.setattr("os.link", lambda *_: cut_off(wheel, tmp_path / "nothing"))
+    monkeypatch.setattr("shutil.copyfile", cut_off)
+    with pytest.raises(HallmarkError, match="No space left on device"):
+        context.write(planned(extras=(pip,)), PATCHSET)
+    monkeypatch.setattr("shutil.copyfile", copy)
+    folder = context.write(planned(extras=(pip,)), PATCHSET)
+    assert (folder / "extras/pip.whl").read_bytes() == wheel.read_bytes()
+    assert not [path for path in folder.rglob("*") if path.name.endswith(".new")]
 
 
 def test_every_mount_of_the_patch_step_is_below_dev() -> None:

@@ -1,0 +1,74 @@
+"""What `images list` and `show` say about images whose labels somebody else wrote; docker is a stand-in."""
+
+import base64
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from launch.cli.context import Context
+from launch.cli.images import images
+from recipe.config.paths import CHECKOUT
+from recipe.errors import Exit, Mismatch
+from tests.recipe.image.docker import BUILT, StandInDocker
+
+
+def packed(text: bytes) -> str:
+    return base64.b64encode(zlib.compress(text)).decode()
+
+
+WRONG = {
+    "no-json": {"checks": "pass"},
+    "a-list": {"checks": "[1]"},
+    "deep": {"checks": "[" * 100_000},
+    "no-base64": {"manifest": "%%%"},
+    "no-patches": {"manifest": packed(b'{"patches": [1]}')},
+    "no-state": {"manifest": packed(b'{"patches": {"a": {}}}')},
+    "cut-off": {"bom": packed(b'{"components": []}')[:12]},
+    "no-components": {"bom": packed(b"[]")},
+    "of-gigabytes": {"bom": packed(b" " * (1 << 25) + b'{"components": []}')},
+}
+
+
+def has(folder: Path, monkeypatch: pytest.MonkeyPatch, **labels: str) -> None:
+    docker = StandInDocker(folder / "bin")
+    monkeypatch.setenv("HALLMARK_DOCKER", str(docker.program))
+    document = {
+        "Id": BUILT,
+        "Architecture": "amd64",
+        "Created": "2026-01-01T00:00:00Z",
+        "Config": {"Labels": {f"dev.hallmark.{key}": value for key, value in {"patchset": "p", **labels}.items()}},
+        "RootFS": {"Layers": []},
+    }
+    docker.answer("image ls", out=f"theirs:1 {BUILT}\n")
+    docker.answer("image inspect", out=json.dumps([document]))
+
+
+def run(*words: str, json: bool = False) -> Any:
+    return CliRunner().invoke(images, words, obj=Context(CHECKOUT, json))
+
+
+@pytest.mark.parametrize("labels", WRONG.values(), ids=WRONG)
+def test_a_label_that_no_build_writes_is_named_and_hides_no_other_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: dict[str, str]
+) -> None:
+    has(tmp_path, monkeypatch, **labels)
+    error = run("show", "theirs:1").exception
+    assert isinstance(error, Mismatch) and error.exit == Exit.MISMATCH, repr(error)
+    assert str(error).startswith(f"theirs:1: its label dev.hallmark.{next(iter(labels))} is not what a build writes")
+    listed = run("list", json=True)
+    assert [it["image"] for it in json.loads(listed.stdout)["images"]] == ["theirs:1"]
+    # Nobody may take it for one whose checks all passed.
+    assert bool(json.loads(listed.stdout)["images"][0]["unverified"]) == ("checks" in labels)
+
+
+@pytest.mark.parametrize("words", [("show", "theirs:1"), ("list",)])
+def test_a_terminal_only_shows_what_labels_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    has(tmp_path, monkeypatch, profile="a\x1b[2Jb\r\n")
+    shown = run(*words).stdout
+    assert r"a\x1b[2Jb\r\n" in shown and "\x1b" not in shown
