@@ -263,3 +263,9 @@ def test_a_name_of_several_lines_is_no_file_of_the_model(world: World, hub: Hub,
     (folder / "x\nfile\tabc").write_bytes(b"")
     (folder / "x\u2028file").write_bytes(b"")
     assert world.done("model", "check", "pair")["nodes"][0]["files"] == len(hub.files) + 1
+
+
+def test_a_folder_that_the_head_lacks_is_fetched_and_not_synced(world: World, hub: Hub, folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+    found = world.run("model", "check", "pair")
+    assert f"there is no folder {folder} — `hallmark model fetch` brings it" in found.out
