@@ -80,7 +80,7 @@ def _in_image(rank: RankPlan, question: str) -> "subprocess.CompletedProcess[str
         words += ["--env", f"{name}={value}"]
     for mount in box.mounts:
         if mount.read_only:
-            words += ["--volume", f"{mount.source}:{mount.target}:ro"]
+            words += ["--mount", mount.option]
     words += [box.image, "-c", script, "sh", question]
     given = base64.encodebytes(pyz.pack_sizes()).decode()
     done = ssh.run(rank.place, rank.place.docker(*words), given=given, seconds=_SECONDS)
