@@ -73,6 +73,15 @@ def test_a_fabric_of_one_machine_is_refused(world: World, sparks: object) -> Non
     assert (result.exit, "--fabric: one machine has no fabric" in result.err) == (Exit.USAGE, True)
 
 
+def test_one_machine_gets_no_port_where_ranks_meet(
+    world: World, sparks: dict[str, NodeFacts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init, "look", lambda place: changed("h200", {}, {}))
+    result = world.run("init", "one", "--node", "local", "--profile", "h200-fp8-dspark")
+    assert result.exit == Exit.OK, result.err
+    assert "master" not in (world.home / "configs/clusters/one.yaml").read_text()
+
+
 def test_a_network_can_be_chosen_and_a_wrong_one_lists_those_that_join(world: World, sparks: object) -> None:
     assert world.run(*SPARKS, "--fabric", "192.168.178.0/24").exit == Exit.OK
     assert load_cluster(world.home, "two").value.nodes[0].fabric == "192.168.178.11"
