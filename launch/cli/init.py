@@ -44,6 +44,7 @@ def init(
     from launch.ledger import init as ledger
 
     asks = not yes and sys.stdin.isatty()
+    ledger.called_so(name)
     path = out or context.home / "configs" / "clusters" / f"{name}.yaml"
     given = list(addresses)
     if not given and asks:
@@ -56,6 +57,8 @@ def init(
         context.say(f"{node.name}: {node.facts.machine}, {len(node.facts.gpus)} × {gpus}")
     chosen = profile or _one("profile", ledger.profiles(context.home, found), asks, "--profile")
     possible = ledger.fabrics(found)
+    if fabric is not None and not possible:
+        raise HallmarkError("one machine has no fabric", where="--fabric", hint="leave it out, or name more machines")
     if possible:
         if fabric is not None:
             possible = [way for way in possible if fabric == way.network]
@@ -72,7 +75,7 @@ def init(
             way = possible[click.prompt("Fabric", type=click.IntRange(1, len(possible)), default=1, err=True) - 1]
         context.say(f"fabric: {way}")
         found = [replace(node, ends=end) for node, end in zip(found, way.ends, strict=True)]
-    folder = models or ledger.models(context.home, chosen, found)
+    folder = models if models is not None else ledger.models(context.home, chosen, found)
     if asks and models is None:
         folder = _prompt("Folder of model folders on the nodes", folder)
     content = ledger.text(chosen, engine, found, state, folder, api_port, master_port)

@@ -1,9 +1,5 @@
 """The docker engine's command line for one rank. Pure: nothing is run here."""
 
-import csv
-import io
-
-from launch.plan.container import Mount
 from launch.plan.group import RankPlan
 
 
@@ -31,7 +27,7 @@ def run_parts(rank: RankPlan) -> list[tuple[str, ...]]:
     parts += [("--cap-add", capability) for capability in box.cap_add]
     parts += [("--ulimit", f"{kind}={limit}") for kind, limit in box.ulimits.items()]
     parts += [("--label", f"{key}={value}") for key, value in box.labels.items()]
-    parts += [("--mount", _mount(mount)) for mount in box.mounts]
+    parts += [("--mount", mount.option) for mount in box.mounts]
     parts += box.adopted.options if box.adopted else ()
     parts += [("--env", f"{key}={value}") for key, value in rank.env.items()]
     parts += [("--env", key) for key in rank.secrets]
@@ -48,13 +44,3 @@ def words_in_parts(words: tuple[str, ...]) -> list[tuple[str, ...]]:
         else:
             parts[-1].append(word)
     return [tuple(part) for part in parts]
-
-
-def _mount(mount: Mount) -> str:
-    # --mount is one line of CSV, so that a path may have a comma; unlike --volume it never makes a missing folder.
-    fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
-    if mount.read_only:
-        fields.append("readonly")
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(fields)
-    return line.getvalue()

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from launch.nodes import reach
 from launch.nodes.discover import Ends, Way, fits, unaddressed, ways
 from launch.nodes.look import look
 from launch.nodes.node import NodeFacts
 from launch.plan.place import Place
 from recipe.config.check import check_cluster
+from recipe.config.fields import Name
 from recipe.config.load import list_profiles, load_hardware, load_profile
 from recipe.errors import ConfigError, HallmarkError, Problem, Refused
 
@@ -32,6 +35,15 @@ class Named:
     address: str
     facts: NodeFacts
     ends: Ends | None = None
+
+
+def called_so(name: str) -> None:
+    """Errors: HallmarkError for what is no cluster's name."""
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError as error:
+        said = error.errors()[0]["ctx"]
+        raise HallmarkError(said["message"], where="NAME", hint=said["hint"]) from None
 
 
 def nodes(addresses: Sequence[str]) -> list[Named]:

@@ -37,9 +37,9 @@ def look(
     skew = None if there is None else there - (before + after) / 2
     try:
         return parse(done.stdout, skew, (after - before) / 2)
-    except ValueError:
+    except (ValueError, TypeError) as error:
         said = done.stderr.strip().splitlines()
-        reason = said[-1] if said else "it said nothing"
+        reason = said[-1] if said else f"what it said cannot be read ({error})"
         hint = "the node needs sh, coreutils, grep, sed and awk"
         raise Unreachable(f"node {place.name} could not be looked at: {reason}", hint=hint) from None
 

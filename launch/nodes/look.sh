@@ -132,12 +132,15 @@ if [ -n "$model" ]; then
   section model
   printf '%s\n' "$model" | content
   if [ -d "$model" ]; then
+    # A name with one would be several lines here; no model has such.
+    odd='*
+*'
     section model-files
     # SIZE OWNER PATH, of what a reader gets: links are followed.
-    (cd "$model" && find -L . -type f -printf '%s %U %P\n' 2>/dev/null) | content
+    (cd "$model" && find -L . -name "$odd" -prune -o -type f -printf '%s %U %P\n' 2>/dev/null) | content
     section model-links
     # FROM -> TO, the end of a chain of links; nothing behind the arrow when there is no file.
-    (cd "$model" && find . -type l | while IFS= read -r link; do
+    (cd "$model" && find . -name "$odd" -prune -o -type l -print | while IFS= read -r link; do
       printf '%s -> %s\n' "${link#./}" "$(readlink -e "$link")"
     done) | content
     section model-root

@@ -127,8 +127,7 @@ def serving(place: Place, folder: str, address: str) -> Iterator[tuple[str, str]
     host = f"[{address}]" if ":" in address else address
     with stream.program(place, _argv(("serve", folder, address)), _secret(token)) as process:
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(_program())
-        process.stdin.flush()
+        stream.give(process, _program())
         line = process.stdout.readline()
         told: Json = json.loads(line) if line.strip() else {}
         if "error" in told:

@@ -90,7 +90,8 @@ def listing(repository: str, revision: str) -> Json:
         _denied(error, repository)
         raise Failed("unreachable", f"the model hub {hub} answers {error.code} for {repository}") from None
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-        raise Failed("unreachable", f"the model hub {hub} does not answer: {error}") from None
+        reason = getattr(error, "reason", error)
+        raise Failed("unreachable", f"the model hub {hub} does not answer: {reason}") from None
     try:
         files = [_listed(one) for one in found["siblings"]]
         commit = str(found["sha"])

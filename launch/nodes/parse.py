@@ -33,7 +33,8 @@ def sections(text: str) -> Sections:
     """The lines of each section, without the blank that marks them."""
     found: Sections = {}
     lines: list[str] = []
-    for line in text.splitlines():
+    # Names of files and processes have letters that end a line for Python only.
+    for line in text.split("\n"):
         if line.startswith("@ "):
             lines = found.setdefault(line[2:], [])
         elif line.startswith(" "):

@@ -16,7 +16,7 @@ from typing import Any
 from launch.nodes import reach, ssh
 from launch.plan.group import RankPlan
 from recipe.config import paths
-from recipe.errors import HallmarkError, Refused
+from recipe.errors import HallmarkError, Refused, Unreachable
 from recipe.image import pyz
 
 _SECONDS = 900.0
@@ -60,15 +60,18 @@ def _here(rank: RankPlan, question: str) -> "subprocess.CompletedProcess[str]":
         file.write(pyz.pack_sizes())
         file.flush()
         kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
-        return subprocess.run(
-            [str(Path(program).with_name("python")), file.name, question],
-            env={**kept, **rank.env, **_QUIET},
-            check=False,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-        )
+        try:
+            return subprocess.run(
+                [str(Path(program).with_name("python")), file.name, question],
+                env={**kept, **rank.env, **_QUIET},
+                check=False,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise Unreachable(f"node {rank.name}: the sizes were not told within {_SECONDS:g} s") from None
 
 
 def _in_image(rank: RankPlan, question: str) -> "subprocess.CompletedProcess[str]":
@@ -80,7 +83,7 @@ def _in_image(rank: RankPlan, question: str) -> "subprocess.CompletedProcess[str
         words += ["--env", f"{name}={value}"]
     for mount in box.mounts:
         if mount.read_only:
-            words += ["--volume", f"{mount.source}:{mount.target}:ro"]
+            words += ["--mount", mount.option]
     words += [box.image, "-c", script, "sh", question]
     given = base64.encodebytes(pyz.pack_sizes()).decode()
     done = ssh.run(rank.place, rank.place.docker(*words), given=given, seconds=_SECONDS)

@@ -4,7 +4,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from launch.nodes import ssh
 from launch.plan.place import Place
@@ -36,8 +36,7 @@ def program(place: Place, argv: Sequence[str], variables: Mapping[str, str]) -> 
         reader = threading.Thread(target=lambda: told.extend(process.stderr or ()), daemon=True)
         reader.start()
         if variables and not place.local:
-            process.stdin.write(ssh.lines(variables))
-            process.stdin.flush()
+            give(process, ssh.lines(variables))
         try:
             yield process
             process.stdin.close()
@@ -51,18 +50,21 @@ def program(place: Place, argv: Sequence[str], variables: Mapping[str, str]) -> 
         raise ssh.failure(place, "".join(told))
 
 
+def give(process: "subprocess.Popen[str]", text: str) -> None:
+    """Write to the program's input, also when it ended before it read all: its status says why."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.write(text)
+        process.stdin.flush()
+
+
 def follow(
     place: Place, argv: Sequence[str], variables: Mapping[str, str], given: str, hear: Callable[[str], None]
 ) -> int:
     """Run a program with this input to its end, and hear each line of its output. Returns its status."""
     with program(place, argv, variables) as process:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(given)
-            process.stdin.flush()
-        except BrokenPipeError:
-            # It ended before it read all; its status says why.
-            pass
+        assert process.stdout is not None
+        give(process, given)
         for line in process.stdout:
             hear(line)
     return process.returncode

@@ -1,6 +1,8 @@
 """What the container of a rank gets from its node: mounts, devices, limits, labels. Never `--privileged`."""
 
+import csv
 import hashlib
+import io
 import json
 import re
 from collections.abc import Mapping
@@ -20,6 +22,17 @@ class Mount:
     source: str
     target: str
     read_only: bool = False
+
+    @property
+    def option(self) -> str:
+        """The value of `docker run --mount`, which unlike `--volume` never makes a missing folder."""
+        fields = ["type=bind", f"source={self.source}", f"target={self.target}"]
+        if self.read_only:
+            fields.append("readonly")
+        # One line of CSV, so that a path may have a comma.
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow(fields)
+        return line.getvalue()
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Seen:
 
 def problems(found: list[Seen]) -> list[Problem]:
     """Everything that would keep vLLM from loading the same model on every node."""
-    told = [problem for seen in found for problem in _of(seen)]
+    told = [problem for seen in found for problem in _of(seen, seen is found[0])]
     there = [seen for seen in found if seen.exists]
     for other in there[1:]:
         told += _between(there[0], other)
@@ -60,10 +60,11 @@ def notes(found: list[Seen], wanted: str | None) -> list[str]:
     return told
 
 
-def _of(seen: Seen) -> Iterator[Problem]:
+def _of(seen: Seen, head: bool) -> Iterator[Problem]:
     where = f"node {seen.node}"
     if not seen.exists:
-        yield Problem(f"there is no folder {seen.folder}", where, "`hallmark model sync` brings it from the head")
+        hint = "`hallmark model fetch` brings it" if head else "`hallmark model sync` brings it from the head"
+        yield Problem(f"there is no folder {seen.folder}", where, hint)
         return
     for path, target in seen.broken.items():
         how = f"leads to {target}, which is not in the folder that the container gets"

@@ -74,7 +74,7 @@ def same_model(site: Site) -> Iterator[Found]:
         difference = _difference(first, machine)
         if difference is not None:
             message = f"the model is not the one on {first.name}: {difference}"
-            hint = f"`hallmark model sync {site.cluster.name}` brings what differs from {first.name}"
+            hint = f"`hallmark model sync {site.cluster.name}` brings what {first.name} has, and removes nothing"
             yield Found("model", machine.name, Verdict.FAIL, message, hint)
 
 

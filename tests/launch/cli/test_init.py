@@ -61,6 +61,27 @@ def test_a_file_that_is_there_is_never_overwritten(world: World, sparks: object)
     path.unlink()
 
 
+@pytest.mark.parametrize("name", ["../../two", "", "A b", ".two", "/etc/two"])
+def test_a_name_that_is_none_is_refused_before_anything_is_asked(world: World, sparks: object, name: str) -> None:
+    result = world.run("init", name, *SPARKS[2:])
+    assert (result.exit, f"NAME: {name!r} is not a name — use a-z" in result.err) == (Exit.USAGE, True)
+    assert [it.name for it in world.home.rglob("*two*")] == []
+
+
+def test_a_fabric_of_one_machine_is_refused(world: World, sparks: object) -> None:
+    result = world.run("init", "two", "--node", "spark-a", "--profile", "gb10-nvfp4", "--fabric", "10.0.0.0/8")
+    assert (result.exit, "--fabric: one machine has no fabric" in result.err) == (Exit.USAGE, True)
+
+
+def test_one_machine_gets_no_port_where_ranks_meet(
+    world: World, sparks: dict[str, NodeFacts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init, "look", lambda place: changed("h200", {}, {}))
+    result = world.run("init", "one", "--node", "local", "--profile", "h200-fp8-dspark")
+    assert result.exit == Exit.OK, result.err
+    assert "master" not in (world.home / "configs/clusters/one.yaml").read_text()
+
+
 def test_a_network_can_be_chosen_and_a_wrong_one_lists_those_that_join(world: World, sparks: object) -> None:
     assert world.run(*SPARKS, "--fabric", "192.168.178.0/24").exit == Exit.OK
     assert load_cluster(world.home, "two").value.nodes[0].fabric == "192.168.178.11"

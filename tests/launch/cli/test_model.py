@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from launch.nodes import model
+from launch.plan.place import Place
 from recipe.config.paths import CHECKOUT
+from recipe.errors import Unreachable
 from tests.standin.hub import COMMIT, REPOSITORY, Hub
 from tests.standin.world import World, until
 
@@ -263,3 +266,22 @@ def test_a_name_of_several_lines_is_no_file_of_the_model(world: World, hub: Hub,
     (folder / "x\nfile\tabc").write_bytes(b"")
     (folder / "x\u2028file").write_bytes(b"")
     assert world.done("model", "check", "pair")["nodes"][0]["files"] == len(hub.files) + 1
+
+
+def test_a_folder_that_the_head_lacks_is_fetched_and_not_synced(world: World, hub: Hub, folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+    found = world.run("model", "check", "pair")
+    assert f"there is no folder {folder} — `hallmark model fetch` brings it" in found.out
+
+
+def test_a_node_without_python_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    here = Place("here", "local")
+    many = [{"path": str(number), "size": 1, "sha256": "0" * 64} for number in range(10_000)]
+    for ask in (
+        lambda: model.state(here, str(tmp_path), {"files": many}),
+        lambda: model.serving(here, str(tmp_path), "127.0.0.1").__enter__(),
+    ):
+        with pytest.raises(Unreachable, match=r"node here: .*python3"):
+            ask()

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 # What YAML takes for a line's end, or does not take at all, must be written as an escape.
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _NASTY = [
-    "it's", '"', "\\", "$HOME", "`id`", "$(id)", "{a,b}", "[1]", "a b", " a ", "*", "~", "~/x", "~x", " ~/x", "%s", "!x", "#",
+    "it's", '"', "\\", "$HOME", "`id`", "$(id)", "{a,b}", "[1]", "a b", " a ", "*", "~", "~/x", "~x", " ~/x", "%s",
+    "!x", "#",
     "--x", "-", "\n", "\t", "\r\n", "ü€😀", "\u2028", "on", "off", "no", "null", "012", "1e3", "22:22", "0o17", "0.30",
     "2026-12-01", ";", "&&", "|", "<>", "{{ x }}", "${X}", "a\\nb", "'\"'\"'", ",", "=", "@", "file://x", "a=b",
 ]  # fmt: skip

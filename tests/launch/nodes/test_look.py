@@ -214,6 +214,16 @@ def test_a_node_whose_shell_does_not_come_to_the_end_is_unreachable(monkeypatch:
         look(HERE)
 
 
+def test_names_that_look_like_lines_of_the_script_are_no_facts(tmp_path: Path) -> None:
+    for name in ("config.json", "a\nb", "x\u2028@ engine-error", "x\n@ end"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "l\n1 2 y").symlink_to("/nowhere")
+    found = look(HERE, model=str(tmp_path))
+    assert found.model is not None
+    assert [file.path for file in found.model.files] == ["config.json", "x\u2028@ engine-error"]
+    assert (found.model.outside, found.engine) == ({}, None)
+
+
 @pytest.mark.parametrize("memory", ["[N/A], [N/A], [N/A]", "N/A, N/A, N/A", "[Not Supported], [Not Supported], [N/A]"])
 def test_memory_that_a_gpu_does_not_tell_is_the_machines(memory: str) -> None:
     """F2: a GB10 in the words that versions of nvidia-smi have for it."""
