@@ -17,6 +17,8 @@ from recipe.errors import HallmarkError
 @click.pass_obj
 def history(context: Context, cluster: str, diff: tuple[int, int] | None, journal: int | None) -> None:
     """List the revisions of CLUSTER, compare two, or tell all of one. Changes nothing."""
+    if diff is not None and journal is not None:
+        raise HallmarkError("one at a time, with --diff", where="--journal", hint="leave one of them out")
     opened = work(context.home, cluster, context.say)
     _, past = opened.look()
     opened.store.compare()

@@ -36,7 +36,7 @@ def new(context: Context, name: str, expires: str | None, agent: str | None, pub
     """
     from launch.proof import dates, keys
 
-    end = dates.until(expires, where="--expires") if expires else None
+    end = dates.until(expires, where="--expires") if expires is not None else None
     if agent is None and public is None:
         keyid = keys.new(name, end)
     elif agent is None or public is None:
@@ -70,7 +70,7 @@ def trust(context: Context, file: Path, expires: str | None) -> None:
     """Trust certificates signed with the public key in FILE (PEM). May be repeated, with another end too."""
     from launch.proof import dates, keys
 
-    keyid = keys.trust(file, dates.until(expires, where="--expires") if expires else None)
+    keyid = keys.trust(file, dates.until(expires, where="--expires") if expires is not None else None)
     context.emit({"keyid": keyid}, lambda: f"trusted: {keyid}")
 
 
@@ -92,7 +92,9 @@ def _words(command: str) -> list[str]:
         raise HallmarkError(f"{command!r}: {error}", where="--agent", hint="quote it as in a shell") from None
     if not words:
         raise HallmarkError("names no program", where="--agent", hint="write the command that signs")
-    return words
+    # It is run from wherever somebody certifies.
+    program = Path(words[0]).expanduser()
+    return [str(program.absolute()) if "/" in words[0] else words[0], *words[1:]]
 
 
 def _standing(entry: "TrustedKey") -> str:

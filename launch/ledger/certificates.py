@@ -43,7 +43,11 @@ def of_clusters(home: Path, cluster: str | None, say: Callable[[str], None]) -> 
     for store, registry in _stores(home, cluster, say):
         proven = history(store.journal().entries).revisions.values() if cluster is not None else []
         for path in sorted(store.certificates.glob("*.json")):
-            content = path.read_bytes()
+            try:
+                content = path.read_bytes()
+            except OSError as error:
+                say(f"warning: {path} cannot be read: {error.strerror}")
+                continue
             one = _add(listed, content, verify(content, trusted=keys.trusted()))
             one.files.append(str(path))
             one.revisions += [f"{store.name}/{it.number}" for it in proven if it.certificate == path.name]

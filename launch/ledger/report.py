@@ -82,6 +82,9 @@ def _certificate(work: Work, revision: Revision) -> tuple[bytes, Verification]:
     if hashlib.sha256(envelope).hexdigest() != revision.certificate_sha256:
         edited = f"edited: {path.name} is not what the history says was written"
         found = replace(found, valid=False, reasons=[*found.reasons, edited])
+    if found.statement is None or not found.gates:
+        message = f"the certificate of revision {revision.number} was damaged: {found.reasons[0]}"
+        raise Mismatch(message, where=str(path), hint="put it back; the other nodes and the registry have copies")
     return envelope, found
 
 

@@ -48,7 +48,10 @@ def standing(work: Work, plan: GroupPlan, hardware: str) -> Standing:
 
 def _envelopes(work: Work, plan: GroupPlan, reasons: list[str]) -> Iterator[tuple[str, bytes]]:
     for path in sorted(work.store.certificates.glob(f"{plan.subject.digest}*.json"), reverse=True):
-        yield f"certificate {path.name}", path.read_bytes()
+        try:
+            yield f"certificate {path.name}", path.read_bytes()
+        except OSError as error:
+            reasons.append(f"certificate {path.name} cannot be read: {error.strerror}")
     for there in _places(work, plan):
         from launch.proof import attached
         from recipe.image.registry import Repository

@@ -1,7 +1,7 @@
 """Images of the docker engine: found by name on this machine or in the cluster's registry, brought to nodes by digest,
 compared there.
 
-Nodes pull from the cluster's registry, else from one that is served here for that time.
+Nodes pull from the cluster's registry; when there is none, or it is down, from one that is served here for that time.
 """
 
 import json
@@ -15,7 +15,7 @@ from launch.nodes import layers, reach, registry
 from launch.nodes.staging import Bars, silent
 from launch.plan import layers as plan
 from launch.plan.place import Place
-from recipe.errors import HallmarkError, Mismatch, Refused
+from recipe.errors import HallmarkError, Mismatch, Refused, Unreachable
 from recipe.image import build, engine, inspect
 from recipe.image.client import Client
 from recipe.image.inspect import Image
@@ -56,8 +56,7 @@ class StagedImage:
         lacking = self.lacking()
         if not lacking:
             return
-        if (source := self.registry) is not None:
-            published = self.publish(say)
+        if (source := self.registry) is not None and (published := self._published(say)) is not None:
             reach.each(
                 lambda place: self._bring(place, lambda: self._pull(place, source, published, say, bars), say), lacking
             )
@@ -80,6 +79,16 @@ class StagedImage:
                 for name in tags:
                     with suppress(HallmarkError):
                         engine.ask(_CLIENT, "image", "rm", "--no-prune", name)
+
+    def _published(self, say: Callable[[str], None]) -> str | None:
+        """As `publish`; None when that registry is down and the image can be served from here."""
+        try:
+            return self.publish(say)
+        except Unreachable as error:
+            if _here(self.id) is None:
+                raise
+            say(f"  {error}; {self.reference} is served from here")
+            return None
 
     def published(self) -> str | None:
         """The manifest's digest of the image in the cluster's registry; None when it is not there, or there is none.
@@ -137,13 +146,16 @@ class StagedImage:
         lacking = self.lacking()
         if not lacking or _here(self.id) is not None:
             return []
-        told = f"{self.id} is neither here nor on {', '.join(place.name for place in lacking)}"
+        names = ", ".join(place.name for place in lacking)
+        holders = [place.name for place in self.places if place not in lacking]
+        told = f"{self.id} is neither here nor on {names}"
         try:
             # From a node that has it the others get it through the registry.
-            possible = self.registry is not None and len(lacking) < len(self.places)
-            return [] if possible or self.published() is not None else [told]
+            possible = self.published() is not None or (self.registry is not None and holders)
+            return [] if possible else [told]
         except HallmarkError as error:
-            return [f"{told}, and {error}"]
+            by_hand = f" — or bring it by hand: `docker save` on {holders[0]}, `docker load` here" if holders else ""
+            return [f"{told}, and {error}{by_hand}"]
 
     def notes(self) -> list[str]:
         with suppress(HallmarkError):

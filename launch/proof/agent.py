@@ -6,6 +6,7 @@ list of its words.
 """
 
 import json
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -49,7 +50,7 @@ class AgentSigner(Signer):
     def sign(self, payload: bytes) -> Signature:
         """Errors: Refused when the program fails, takes too long, or what it wrote is no signature of this key."""
         self.ready()
-        told = " ".join(self._command)
+        told = shlex.join(self._command)
         try:
             done = subprocess.run(self._command, input=payload, capture_output=True, check=False, timeout=_SECONDS)
         except subprocess.TimeoutExpired:

@@ -34,7 +34,9 @@ _LOOPBACK = re.compile(r"(ssh://)?([^@/]*@)?(127(\.[0-9]+){3}|localhost|\[?::1\]
 class Model(BaseModel):
     """Base of all: no unknown keys, no changes after loading, `shm_size` is written `shm-size`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"), allow_inf_nan=False
+    )
 
 
 class Fork(Model):

@@ -10,9 +10,10 @@ import ssl
 from base64 import b64encode
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from recipe.errors import Mismatch, Refused, Unreachable
 from recipe.image.credentials import login
@@ -27,6 +28,46 @@ _LARGEST = 4 * 1024 * 1024
 _SECONDS = 30.0
 _PAGES = 1000
 _SENT = "application/octet-stream"
+_S = TypeVar("_S", bound=BaseModel)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _Descriptor(_Strict):
+    digest: str
+    mediaType: str = ""
+    size: int = 0
+    platform: dict[str, Any] | None = None
+
+
+class _Shape(_Strict):
+    """What is read of a manifest, or of a list of them."""
+
+    config: _Descriptor | None = None
+    layers: list[_Descriptor] | None = None
+    manifests: list[_Descriptor] | None = None
+
+
+class _Settings(_Strict):
+    Labels: dict[str, str] | None = None
+
+
+class _Layers(_Strict):
+    diff_ids: list[str] | None = None
+
+
+class _Configuration(_Strict):
+    """What is read of an image's configuration."""
+
+    architecture: str = ""
+    config: _Settings | None = None
+    rootfs: _Layers | None = None
+
+
+class _Tags(_Strict):
+    tags: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +123,7 @@ class Repository:
             raise Mismatch(f"{self.reference.host} sent {found.digest} when it was asked for {name}")
         if kind not in (*_MANIFESTS, *_INDEXES):
             raise Refused(f"{self.reference.at(name)} is no image: {kind or 'it has no type'}")
+        self._shaped(_Shape, found.content, f"the manifest {self.reference.at(name)}")
         return found
 
     def image(self, name: str, architecture: str | None = None) -> tuple[Manifest, Image] | None:
@@ -105,8 +147,9 @@ class Repository:
             return None
         if found.config is None:
             raise Refused(f"{self.reference.at(name)} is no image")
-        document = json.loads(self.blob(found.config))
-        return found, of_config(document, found.config, found.digest)
+        content = self.blob(found.config)
+        self._shaped(_Configuration, content, f"the configuration of {self.reference.at(name)}")
+        return found, of_config(json.loads(content), found.config, found.digest)
 
     def tags(self) -> list[str]:
         """The names of all tags; empty for a repository that is not there. Errors: Unreachable; Refused."""
@@ -117,7 +160,7 @@ class Repository:
             if answer.status == 404:
                 return []
             self._fine(answer, f"the tags of {self.reference.repository} cannot be read")
-            found += json.loads(answer.content).get("tags") or []
+            found += self._shaped(_Tags, answer.content, f"the list of tags of {self.reference.repository}").tags or []
             if "next" not in (following := _links(answer)):
                 break
             url = following["next"]
@@ -166,6 +209,15 @@ class Repository:
             told = str(error) or type(error).__name__
             hint = "start it, or correct its name"
             raise Unreachable(f"the registry {self.reference.host} does not answer: {told}", hint=hint) from None
+
+    def _shaped(self, shape: type[_S], content: bytes, what: str) -> _S:
+        """The document, when it is one: who answers may be no registry, and anybody may have pushed what it has."""
+        try:
+            return shape.model_validate(json.loads(content))
+        except (ValueError, RecursionError) as error:
+            first = error.errors()[0]["loc"] if isinstance(error, ValidationError) else ()
+            told = f"not readable at {'.'.join(map(str, first))}" if first else "no JSON object"
+            raise Refused(f"{what} is {told}", hint=f"is {self.reference.host} the registry that was meant?") from None
 
     def _fine(self, answer: "_Answer", otherwise: str) -> None:
         if answer.status < 400:

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from launch.cli.context import Context
 from launch.cli.key import key
+from launch.proof import keys
 from recipe.errors import HallmarkError
 
 
@@ -87,3 +88,27 @@ def test_a_program_that_signs_becomes_a_key(state: Path, tmp_path: Path) -> None
     made = run("new", "agent", "--agent", f"sh -c '{script}'", "--public", str(tmp_path / "token.pub"), as_json=True)
     assert json.loads(made) == {"name": "agent", "keyid": keyid}
     assert json.loads((state / "keys" / "agent.agent").read_text()) == ["sh", "-c", script]
+
+
+@pytest.mark.parametrize("command", ["new ops", "trust ops.pub"])
+def test_an_end_that_is_empty_is_no_key_that_counts_for_good(command: str) -> None:
+    """As of a variable that is not set in the shell."""
+    with pytest.raises(HallmarkError, match="'' is no time at which something ends"):
+        run(*command.split(), "--expires", "")
+    assert json.loads(run("list", as_json=True)) == {"keys": []}
+
+
+def test_an_agent_named_from_the_folder_where_somebody_is_signs_from_any_other(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("new", "ops")
+    (state / "keys" / "ops.key").rename(tmp_path / "secret.pem")
+    (state / "keys" / "ops.pub").rename(tmp_path / "ops.pub")
+    (state / "keys" / "trusted.json").unlink()
+    script = 'f=$(mktemp); cat >"$f"; openssl pkeyutl -sign -rawin -inkey "$(dirname "$0")/secret.pem" -in "$f"'
+    (tmp_path / "sign").write_text(f'#!/bin/sh\n{script}; rm "$f"\n')
+    (tmp_path / "sign").chmod(0o700)
+    monkeypatch.chdir(tmp_path)
+    run("new", "token", "--agent", "./sign", "--public", "ops.pub")
+    monkeypatch.chdir("/")
+    assert keys.signer("token").sign(b"x")

@@ -45,6 +45,19 @@ def test_the_report_of_a_cluster_compares_with_the_certificate_before_and_is_ver
     replaced = world.done("report", "pair", "--out", str(out))
     assert not replaced["valid"]
     assert f"edited: {other.name} is not what the history says was written" in out.read_text()
+    other.write_bytes(file.read_bytes()[:-20])
+    damaged = world.run("report", "pair", "--out", str(out))
+    assert (damaged.exit, "the certificate of revision 2 was damaged: bad JSON" in damaged.err) == (4, True)
+
+    # What lies beside certificates hides none of them.
+    other.unlink()
+    other.mkdir()
+    listed = world.run("certificate", "list", "pair", "--json")
+    assert (listed.exit, len(listed.document["certificates"])) == (0, 1)
+    assert f"warning: {other} cannot be read: Is a directory" in listed.err
+    assert "is certified" in world.run("launch", "pair", "--profile", "c", "--dry-run").err
+    both = world.run("history", "pair", "--diff", "1", "2", "--journal", "1")
+    assert (both.exit, "--journal: one at a time, with --diff" in both.err) == (1, True)
 
 
 def test_the_commands_on_the_page_tell_a_changed_certificate(world: World, tmp_path: Path) -> None:

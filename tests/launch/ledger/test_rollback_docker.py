@@ -147,6 +147,12 @@ def test_what_a_rollback_needs_is_fetched_by_digest_before_anything_stops_or_not
         words = ("ps", "--all", "--quiet", "--filter", f"ancestor={store.ids[PLAIN]}", "--filter", "status=exited")
         assert engine.docker(*words).stdout.split()
 
+    # A node lacks it, the registry is down, and this machine's engine has it.
+    store.remove(PLAIN, 1)
+    forth = world.run("rollback", "pair", "--to", "1")
+    assert (forth.exit, "is served from here" in forth.err) == (0, True), forth.err
+    assert pair.serves(store.ids[PLAIN])
+
 
 def test_a_certificate_counts_for_its_own_image_and_hardware_only_and_a_moved_tag_is_not_launched(
     pair: Pair, store: Store

@@ -22,6 +22,7 @@ from launch.plan.place import Place
 from launch.proof import attached, keys
 from launch.proof.certificate import sign
 from launch.proof.statement import build
+from recipe.errors import Unreachable
 from recipe.image.reference import Reference
 from recipe.image.registry import OCI_CONFIG, OCI_MANIFEST, Repository
 from scripts.engines import registry
@@ -192,3 +193,13 @@ def test_what_neither_a_node_nor_the_registry_has_is_known_before_anything_stops
     ]
     [told] = staged("x:1", short, places, replace(repository.reference, host="127.0.0.1:1")).unrestorable()
     assert told.startswith(f"{config} is neither here nor on a, b, and the registry 127.0.0.1:1 does not answer")
+
+    # Another node has it, and only through the registry could the first one get it.
+    monkeypatch.setattr(StagedImage, "lacking", lambda self: list(places[:1]))
+    assert staged("x:1", "0" * 64, places, repository.reference).unrestorable() == []
+    down = staged("x:1", "0" * 64, places, replace(repository.reference, host="127.0.0.1:1"))
+    [told] = down.unrestorable()
+    assert "does not answer" in told
+    assert told.endswith(" — or bring it by hand: `docker save` on b, `docker load` here")
+    with pytest.raises(Unreachable, match="does not answer"):
+        down.stage(lambda line: None)
