@@ -15,6 +15,7 @@ from scripts.engines import emulation, slurm
 from scripts.engines.engine import Engine
 from scripts.engines.group import Group, running
 from scripts.engines.packages import program
+from scripts.engines.process import end_in_order
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,6 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--every-release", action="store_true", help="run the proofs of tests/proofs on every release they name"
     )
     parser.addoption("--every-fault", action="store_true", help="run all of the fault matrix, as `make faults` does")
+
+
+def pytest_configure() -> None:
+    end_in_order()
 
 
 @contextmanager
