@@ -15,12 +15,17 @@ from scripts.engines import emulation, slurm
 from scripts.engines.engine import Engine
 from scripts.engines.group import Group, running
 from scripts.engines.packages import program
+from scripts.engines.process import end_in_order
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-release", action="store_true", help="run the proofs of tests/proofs on every release they name"
     )
+
+
+def pytest_configure() -> None:
+    end_in_order()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import sys
 from recipe.errors import HallmarkError
 from scripts.engines import slurm
 from scripts.engines.group import running
+from scripts.engines.process import end_in_order
 
 
 def main(words: list[str]) -> int:
@@ -18,6 +19,7 @@ def main(words: list[str]) -> int:
     if len(words) < 2 or not (words[0].isdigit() or words[0] == "slurm"):
         print("engines: write COUNT COMMAND…, or slurm COMMAND…", file=sys.stderr)
         return 1
+    end_in_order()
     try:
         if words[0] == "slurm":
             with slurm.running() as found:

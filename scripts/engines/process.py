@@ -1,15 +1,35 @@
-"""Starts one background program, waits until it answers, and ends it by the process id that it was started with."""
+"""Starts one background program, waits until it answers, and ends it by the process id that it was started with.
 
+It ends with all that came of it, also when the process that started it is killed.
+"""
+
+import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 from recipe.errors import Refused
 
 _STEP = 0.05
+_GUARD = Path(__file__).with_name("guard.py")
+
+
+def end_in_order() -> None:
+    """Let SIGTERM and SIGHUP end this process as Ctrl-C does, so that folders and mounts go too.
+
+    Under nohup SIGHUP stays ignored.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupt)
 
 
 class Background:
@@ -18,34 +38,42 @@ class Background:
     def __init__(self, argv: Sequence[str], log: Path, variables: Mapping[str, str] | None = None) -> None:
         self.log = log
         self.name = Path(argv[0]).name
+        told, descriptor = os.pipe()
+        guard = [sys.executable, "-IS", str(_GUARD), str(os.getpid()), str(descriptor)]
         with log.open("ab") as out:
             # Its own session: a Ctrl-C at the terminal reaches only who must end it in order.
-            self._process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=variables, start_new_session=True
+            self._guard = subprocess.Popen(
+                [*guard, *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=variables,
+                start_new_session=True,
+                pass_fds=(descriptor,),
             )
-        self.pid = self._process.pid
+        os.close(descriptor)
+        with os.fdopen(told, encoding="ascii") as text:
+            said = text.read()
+        if not said:
+            self._guard.wait()
+            raise Refused(f"{self.name} was not started: {self._last()}", where=str(log))
+        self.pid = int(said)
 
     def wait(self, ready: Callable[[], bool], seconds: float) -> None:
         """Wait until `ready` holds. Errors: Refused when the program ended before, or took longer."""
         deadline = time.monotonic() + seconds
         while not ready():
-            if self._process.poll() is not None:
-                raise Refused(f"{self.name} ended with {self._process.returncode}: {self._last()}", where=str(self.log))
+            if self._guard.poll() is not None:
+                raise Refused(f"{self.name} ended with {self._guard.returncode}: {self._last()}", where=str(self.log))
             if time.monotonic() > deadline:
                 self.end()
                 raise Refused(f"{self.name} was not ready after {seconds:.0f} s: {self._last()}", where=str(self.log))
             time.sleep(_STEP)
 
-    def end(self, seconds: float = 30) -> None:
-        """End it, by force when it does not end by itself in time. May be repeated."""
-        if self._process.poll() is not None:
-            return
-        self._process.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-            return
-        self._process.kill()
-        self._process.wait()
+    def end(self) -> None:
+        """End it, by force when it does not end by itself in 30 s. May be repeated."""
+        self._guard.terminate()
+        self._guard.wait()
 
     def _last(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()

@@ -1,13 +1,17 @@
 """The engines that tests run on: apart from each other, reached over SSH, and gone afterwards."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from recipe.config.paths import CHECKOUT
 from recipe.errors import Refused
 from scripts.engines.group import Group
 from scripts.engines.process import Background
+from tests.standin.world import until
 
 
 @pytest.mark.docker
@@ -36,3 +40,28 @@ def test_a_program_that_is_not_ready_in_time_is_ended(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="sleep was not ready after 0 s"):
         started.wait(lambda: False, 0.1)
     assert not Path(f"/proc/{started.pid}").exists()
+
+
+_STARTS = """
+import os, signal, sys
+from pathlib import Path
+from scripts.engines.process import Background
+from tests.standin.world import until
+# A session of its own, as that of a job of a slurmd or of a container.
+started = Background(["sh", "-c", "setsid sh -c 'sleep 300 & echo $$ $! > rest' & wait"], Path("log"))
+started.wait(lambda: Path("rest").is_file() and len(Path("rest").read_text().split()) == 2, 30)
+Path("pids").write_text(f"{started.pid} {Path('rest').read_text()}")
+{ends}
+"""
+
+
+@pytest.mark.parametrize(
+    "ends", ["os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGTERM)", "started.end()"]
+)
+def test_a_program_ends_with_all_that_came_of_it_however_its_starter_ends(tmp_path: Path, ends: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run([sys.executable, "-c", _STARTS.replace("{ends}", ends)], cwd=tmp_path, env=env, check=False)
+    assert (done.returncode == 0) == (ends == "started.end()")
+    pids = (tmp_path / "pids").read_text().split()
+    assert len(pids) == 3
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))

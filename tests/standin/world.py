@@ -274,8 +274,9 @@ class Command:
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
             sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            # The tests themselves may run under nohup.
-            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            # The tests themselves may run under nohup, and end in order.
+            for number in (signal.SIGHUP, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
             if before is not None:
                 before()
             sys.argv = ["hallmark", "--home", str(world.home), *words]
