@@ -71,7 +71,7 @@ def sources(
         return Tree(site_packages(folder))
     if wheel is not None:
         return Wheel(wheel)
-    wanted = version or profile.value.vllm
+    wanted = profile.value.vllm if version is None else version
     if not isinstance(wanted, str):
         raise Refused(
             f"{profile.name} runs the fork {wanted.fork!r}, which takes no patches",

@@ -273,7 +273,7 @@ def test_only_one_kind_of_sources_can_be_named(hallmark: Hallmark, tmp_path: Pat
     assert "exclude each other" in refused.err
 
 
-@pytest.mark.parametrize("version", ["newest", "*", "0.33.x"])
+@pytest.mark.parametrize("version", ["newest", "*", "0.33.x", ""])
 def test_a_version_that_is_none_is_a_usage_error(version: str, hallmark: Hallmark) -> None:
     refused = hallmark("plan", "tiny", "--vllm", version)
     assert refused.status == 1
