@@ -8,7 +8,8 @@ import json
 import re
 import ssl
 from base64 import b64encode
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +83,8 @@ class Repository:
             raise Mismatch(f"{self.reference.host} sent {found.digest} when it was asked for {name}")
         if kind not in (*_MANIFESTS, *_INDEXES):
             raise Refused(f"{self.reference.at(name)} is no image: {kind or 'it has no type'}")
+        with _well_formed(self.reference.at(name)):
+            _parts(found.document)
         return found
 
     def image(self, name: str, architecture: str | None = None) -> tuple[Manifest, Image] | None:
@@ -105,8 +108,9 @@ class Repository:
             return None
         if found.config is None:
             raise Refused(f"{self.reference.at(name)} is no image")
-        document = json.loads(self.blob(found.config))
-        return found, of_config(document, found.config, found.digest)
+        content = self.blob(found.config)
+        with _well_formed(self.reference.at(found.config)):
+            return found, of_config(json.loads(content), found.config, found.digest)
 
     def tags(self) -> list[str]:
         """The names of all tags; empty for a repository that is not there. Errors: Unreachable; Refused."""
@@ -117,7 +121,8 @@ class Repository:
             if answer.status == 404:
                 return []
             self._fine(answer, f"the tags of {self.reference.repository} cannot be read")
-            found += json.loads(answer.content).get("tags") or []
+            with _well_formed(f"the list of tags of {self.reference.repository}"):
+                found += json.loads(answer.content).get("tags") or []
             if "next" not in (following := _links(answer)):
                 break
             url = following["next"]
@@ -190,6 +195,26 @@ class _Answer:
     url: httpx.URL
 
 
+@contextmanager
+def _well_formed(what: str) -> Iterator[None]:
+    """Around reading what a registry sent, which may be anybody's. Errors: Refused when it has not the form it must."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        hint = "see what answers there, or push it again"
+        raise Refused(f"{what} cannot be read: it has not the form it must have", hint=hint) from None
+
+
+def _parts(document: dict[str, Any]) -> None:
+    """Look whether a manifest names its parts by their digests. Errors: as `_well_formed` expects them."""
+    config = document.get("config") or {}
+    for part in (config, *(document.get("layers") or ()), *(document.get("manifests") or ())):
+        # One without a configuration is something else than an image, which is for others to say.
+        named = (part is config and not config) or re.fullmatch(r"sha256:[0-9a-f]{64}", part["digest"])
+        if not named or not isinstance(part.get("size", 0), int) or not isinstance(part.get("platform") or {}, dict):
+            raise ValueError(part)
+
+
 def _links(answer: _Answer) -> dict[str, str]:
     """By relation, the addresses that an answer points to."""
     told = re.findall(r'<([^>]*)>\s*;\s*rel="?(\w+)"?', answer.headers.get("Link", ""))
@@ -220,8 +245,9 @@ class _Auth(httpx.Auth):
             asked = yield _token_request(dict(re.findall(r'(\w+)="([^"]*)"', rest)), basic)
             if not asked.is_success:
                 return
-            document = asked.json()
-            self._header = f"Bearer {document.get('token') or document.get('access_token')}"
+            with _well_formed(f"the token that {asked.url.host} gives for {self._host}"):
+                document = asked.json()
+                self._header = f"Bearer {document.get('token') or document.get('access_token')}"
         else:
             return
         request.headers["Authorization"] = self._header
