@@ -14,15 +14,30 @@ from recipe.errors import Mismatch, Refused
 from recipe.image.plan import LABEL
 
 _HEX = 64
-# Of all clusters that have records or copies of them in this folder; one that is not there has none.
+# Of all clusters that have records or copies of them in this folder; one that is not there has none. Whatever is there
+# and cannot be looked at ends this: what is not seen would count as referring to nothing. Links lead to records too.
 _RECORDS = """\
 case $1 in
   \\~) set -- "$HOME" ;;
   \\~/*) set -- "$HOME/${1#\\~/}" ;;
 esac
-cd "$1" 2>/dev/null || exit 0
-find clusters copies -type f \\( -name journal.jsonl -o -path '*/certificates/*.json' \\) 2>/dev/null |
-  tar -czf - -T - | base64
+case $(LC_ALL=C ls -dL -- "$1" 2>&1 >/dev/null) in
+  *'No such file'*) [ ! -L "$1" ] && exit 0 ;;
+esac
+cd -- "$1" || exit 3
+set --
+for it in clusters copies; do
+  if [ -e "$it" ] || [ -L "$it" ]; then set -- "$@" "$it"; fi
+done
+[ $# -gt 0 ] || exit 0
+found=$(find -L "$@" \\( -type f -o -type l \\) \\( -name journal.jsonl -o -path '*/certificates/*.json' \\)) || exit 3
+links=$(find -L "$@" -maxdepth 2 -type l) || exit 3
+if [ -n "$links" ]; then echo "this leads nowhere: $links" >&2; exit 3; fi
+[ -n "$found" ] || exit 0
+exec 4>&1
+status=$({ { printf '%s\\n' "$found" | tar -chzf - -T -; echo $? >&3; } | base64 >&4; } 3>&1)
+# 1: a file grew while it was read, as journals do; what stood in it before is there.
+[ "$status" -le 1 ] || exit 3
 """
 
 
@@ -78,7 +93,13 @@ def referred(place: Place, state: str) -> dict[str, set[str]]:
     """
     done = reach.run(place, ("sh", "-c", _RECORDS, "sh", state))
     if done.returncode:
-        raise Refused(f"node {place.name}: the records cannot be read: {done.stderr.strip()}", where=state)
+        lines = [line for line in done.stderr.strip().splitlines() if not line.startswith("tar: Exiting")]
+        told = lines[-1] if lines else f"status {done.returncode}"
+        raise Mismatch(
+            f"the records cannot be read, so nothing says what they refer to: {told}",
+            where=f"{place.name}:{state}",
+            hint="put it right; until then nothing is removed",
+        )
     try:
         files = unpack(done.stdout)
     except (tarfile.TarError, ValueError, EOFError, OSError) as error:

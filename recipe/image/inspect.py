@@ -67,8 +67,13 @@ def read(document: dict[str, Any], reference: str) -> Image:
 
 
 def of_config(document: dict[str, Any], digest: str, manifest: str) -> Image:
-    """The same from an image's configuration as a registry has it; `digest` and `manifest` are its digests."""
+    """The same from an image's configuration as a registry has it; `digest` and `manifest` are its digests.
+
+    Errors: AttributeError, TypeError when it has another form than a configuration.
+    """
     settings = {key: value for key, value in (document.get("config") or {}).items() if key in _SETTINGS and value}
+    if not all(isinstance(it, str) for it in (settings.get("Labels") or {}).values()):
+        raise TypeError("a label that is no text")
     return Image(
         config_digest=digest,
         manifest_digest=manifest,

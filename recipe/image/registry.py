@@ -10,10 +10,10 @@ import ssl
 from base64 import b64encode
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import httpx
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from recipe.errors import Mismatch, Refused, Unreachable
 from recipe.image.credentials import login
@@ -36,7 +36,8 @@ class _Strict(BaseModel):
 
 
 class _Descriptor(_Strict):
-    digest: str
+    # It becomes part of an address.
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
     mediaType: str = ""
     size: int = 0
     platform: dict[str, Any] | None = None

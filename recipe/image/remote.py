@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from recipe.errors import Unreachable
+from recipe.errors import HallmarkError, Unreachable
 from recipe.image import reference
 from recipe.image.inspect import Image, repository_of
 from recipe.image.reference import Reference
@@ -19,8 +19,8 @@ class Remote:
 def image(name: str, architecture: str | None) -> Remote | None:
     """The image of this name; None when the registry has no such image.
 
-    Errors: Unreachable when the name is in no registry, the registry does not answer or wants a login; Refused when
-    it is a list without exactly one image for the architecture.
+    Errors: HallmarkError when it is no name; Unreachable when it is in no registry, or the registry does not answer or
+    wants a login; Refused when it is a list without exactly one image for the architecture, or is not well-formed.
     """
     from recipe.image.registry import Repository
 
@@ -40,8 +40,10 @@ def _reference(name: str) -> Reference:
     if found is not None:
         return found
     repository = repository_of(name)
-    if repository.startswith("localhost/"):
+    if repository.startswith("localhost/") or repository == "sha256":
         raise Unreachable("is in no registry, only on the engine that it was made on", where=name)
-    tag = name.partition("@")[2] or name[len(repository) + 1 :]
-    path = repository if "/" in repository else f"library/{repository}"
-    return Reference("docker.io", path, tag or None)
+    rest = name[len(repository) :]
+    found = reference.remote(f"docker.io/{repository if '/' in repository else f'library/{repository}'}{rest}")
+    if found is None:
+        raise HallmarkError("is not the name of an image", where=name, hint="write HOST/PATH:TAG or PATH:TAG")
+    return found

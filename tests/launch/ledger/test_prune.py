@@ -1,6 +1,7 @@
 """Which images go and which stay; what was recorded anywhere counts. No engine is asked here."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from recipe.errors import Exit, Mismatch
 
 HERE, RIGHT = Place("this machine", "local"), Place("right", "local")
 DIGEST = "a" * 64
+JOURNAL = json.dumps({"data": {"digest": DIGEST}}) + "\n"
 LABELS = {"dev.hallmark.profile": "p", "dev.hallmark.vllm": "0.33.0+cpu", "dev.hallmark.patchset": "0123456789"}
 BUILT = "hallmark:p-0.33.0_cpu-01234567"
 
@@ -73,3 +75,40 @@ def test_a_record_that_cannot_be_read_is_an_error_because_it_may_name_anything(t
     with pytest.raises(Mismatch, match=f"this machine:{tmp_path}/{file}: cannot be read") as refused:
         referred(HERE, str(tmp_path))
     assert refused.value.exit == Exit.MISMATCH
+
+
+def test_records_that_links_lead_to_count(tmp_path: Path) -> None:
+    write(tmp_path / "disk/clusters/two/journal.jsonl", JOURNAL)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/clusters").symlink_to(tmp_path / "disk/clusters")
+    (tmp_path / "link").symlink_to(tmp_path / "state")
+    for state in ("state", "link", "disk"):
+        assert referred(HERE, str(tmp_path / state)) == {DIGEST: {"history of two"}}, state
+
+
+@pytest.mark.parametrize(
+    "name", ["clusters", "clusters/two", "clusters/two/certificates", "clusters/two/journal.jsonl"]
+)
+def test_what_leads_nowhere_is_not_taken_for_having_no_records(tmp_path: Path, name: str) -> None:
+    state = tmp_path / "state"
+    (state / name).parent.mkdir(parents=True)
+    (state / name).symlink_to(tmp_path / "not-mounted")
+    with pytest.raises(Mismatch, match="records cannot be read, so nothing says what they refer to"):
+        referred(HERE, str(state))
+    lost = tmp_path / "lost"
+    lost.symlink_to(tmp_path / "not-mounted")
+    with pytest.raises(Mismatch, match="records cannot be read"):
+        referred(HERE, str(lost))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("name", ["", "clusters", "clusters/two", "clusters/two/journal.jsonl"])
+def test_records_that_this_user_may_not_read_end_it(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "state/clusters/two/journal.jsonl", JOURNAL)
+    path = tmp_path / "state" / name
+    path.chmod(0)
+    try:
+        with pytest.raises(Mismatch, match="records cannot be read"):
+            referred(HERE, str(tmp_path / "state"))
+    finally:
+        path.chmod(0o700)

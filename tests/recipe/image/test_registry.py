@@ -95,7 +95,7 @@ class Guarded(BaseHTTPRequestHandler):
     """A registry with one manifest that wants a password, or a token for it."""
 
     kind = "Basic"
-    content = json.dumps({"config": {"digest": "sha256:1"}}).encode()
+    content = json.dumps({"config": {"digest": "sha256:" + "1" * 64}}).encode()
     asked: list[str]
 
     def do_GET(self) -> None:
@@ -153,7 +153,7 @@ def test_dockers_own_login_is_used(
     with Repository(reference) as repository:
         for _ in range(2):
             found = repository.manifest("x")
-            assert found is not None and found.config == "sha256:1"
+            assert found is not None and found.config == "sha256:" + "1" * 64
         with pytest.raises(Mismatch, match="when it was asked for"):
             repository.manifest(f"sha256:{hashlib.sha256(b'other').hexdigest()}")
     assert handler.asked == (["/token?service=s&scope=repository%3Ax%3Apull"] if handler.kind == "Bearer" else [])
