@@ -32,7 +32,7 @@ class Common:
     secrets: dict[str, str]
     container: Container | None
     several: bool
-    homes: frozenset[int | str]
+    homes: tuple[int | str, ...]
 
 
 def common(plan: GroupPlan) -> Common:

@@ -59,7 +59,7 @@ class RankPlan:
     container: Container | None
     files: dict[str, str]
     own_env: tuple[str, ...] = ()
-    homes: frozenset[int | str] = frozenset()
+    homes: tuple[int | str, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -160,7 +160,7 @@ def _rank(profile: Loaded[Profile], cluster: Loaded[Cluster], subject: Subject, 
     )
     every, own = envs.of_node(profile.value, node)
     plain, secrets = envs.split(every)
-    homes: frozenset[int | str] = frozenset()
+    homes: tuple[int | str, ...] = ()
     if subject.kind == "image":
         env = {**containers.cache_variables(), **plain}
         box = _container(profile, cluster, subject, rank, {"argv": argv, "env": env, "secrets": secrets})
@@ -169,7 +169,7 @@ def _rank(profile: Loaded[Profile], cluster: Loaded[Cluster], subject: Subject, 
         tree = envs.of_patched_tree(subject.reference, subject.venv)
         ours = {"VLLM_CACHE_ROOT": f"{cache}/vllm/{subject.key}"}
         env, box = {**ours, **plain, **tree}, None
-        homes = frozenset({len(profile.value.entrypoint), *tree, *(ours.keys() - plain.keys())})
+        homes = (len(profile.value.entrypoint), *sorted({*tree, *(ours.keys() - plain.keys())}))
     env = dict(sorted(env.items()))
     return RankPlan(node.name, rank, node.address, node.docker_host, argv, env, secrets, box, {}, own, homes)
 
