@@ -131,7 +131,10 @@ def certify(work: Work, key: str | None, expires: str | None = None) -> Certifie
 
 def argv_digest(plan: GroupPlan) -> str:
     """sha256 over everything that the ranks run: arguments, environments, references to secrets."""
-    return _sha256(json.dumps([asdict(rank) for rank in plan.ranks], sort_keys=True).encode())
+    ranks = [asdict(rank) for rank in plan.ranks]
+    # Where there are none the digest is that of plans which did not know them.
+    ranks = [{key: value for key, value in rank.items() if key != "homes" or value} for rank in ranks]
+    return _sha256(json.dumps(ranks, sort_keys=True).encode())
 
 
 def _end(plan: GroupPlan, asked: str | None) -> datetime | None:

@@ -74,7 +74,7 @@ def read(node: str, folder: str, text: str) -> Seen:
     if _MARKER in said:
         revision, fetched = _marker(base64.b64decode(said[_MARKER]))
     shown = said.get("folder", folder)
-    return Seen(node, shown, bool(path), files, broken, index, revision, proofs, owner, fetched)
+    return Seen(node, shown, bool(path), files, broken, index, revision, proofs, owner, fetched, "unfinished" in said)
 
 
 def _marker(text: bytes) -> tuple[str | None, dict[str, Fetched]]:

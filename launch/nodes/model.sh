@@ -1,7 +1,7 @@
 #!/bin/sh
 # One node's model folder, read only. Words: FOLDER HASH; FOLDER may begin with ~; HASH is yes or no.
 # Lines, their fields between tabs: `folder PATH`, `owner FOLDER'S ASKER'S`, `file SIZE PATH`, `broken PATH TARGET`,
-# `sha256 HEX PATH`; then the index and what was fetched, each on one line in base64.
+# `sha256 HEX PATH`, `unfinished` where a fetch did not end; then the index and what was fetched, each on one line in base64.
 set -u
 export LC_ALL=C
 folder=$1
@@ -15,6 +15,7 @@ odd='*
 *'
 root=$(pwd -P)
 printf 'there\t%s\n' "$root"
+if [ -d .hallmark-parts ]; then printf 'unfinished\t\n'; fi
 printf 'owner\t%s\t%s\n' "$(stat -L -c %u .)" "$(id -u)"
 find . \( -path ./.hallmark-parts -o -name "$odd" \) -prune -o -type f ! -name '.hallmark-model.json*' -printf 'file\t%s\t%P\n'
 # A container sees the folder alone: what a link leads to must be in it.

@@ -159,7 +159,7 @@ def marker(folder: Path) -> Json | None:
 def look(folder: Path, manifest: Json) -> Json:
     """`free` bytes of the file system, `have` bytes of the manifest's files, `done`: whether all are there."""
     above = next(path for path in (folder, *folder.parents) if path.exists())
-    have, done = 0, marker(folder) == _kept(manifest)
+    have, done = 0, marker(folder) == _kept(manifest) and not (folder / PARTS).exists()
     for one in manifest["files"]:
         size = _size(folder / one["path"])
         done = done and size == one["size"]
@@ -169,6 +169,7 @@ def look(folder: Path, manifest: Json) -> Json:
 
 def get(folder: Path, manifest: Json) -> None:
     """Bring all files of the manifest into the folder. Errors: Failed."""
+    _possible(manifest["files"])
     parts = folder / PARTS
     parts.mkdir(parents=True, exist_ok=True)
     with (parts / _LOCK).open("a") as lock:
@@ -176,6 +177,7 @@ def get(folder: Path, manifest: Json) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Failed("busy", f"another program fetches into {folder}") from None
+        _begin(folder, manifest)
         _get(folder, manifest)
         part = folder / f"{MARKER}.part"
         part.write_text(json.dumps(_kept(manifest)) + "\n")
@@ -184,8 +186,18 @@ def get(folder: Path, manifest: Json) -> None:
         shutil.rmtree(parts)
 
 
+def _begin(folder: Path, manifest: Json) -> None:
+    """From here on the folder is no longer what was fetched before; files that stay need not be read again."""
+    known = marker(folder)
+    if known is None or known == _kept(manifest):
+        return
+    for one in known["files"]:
+        if one in manifest["files"]:
+            _note(folder, one)
+    (folder / MARKER).unlink()
+
+
 def _get(folder: Path, manifest: Json) -> None:
-    _possible(manifest["files"])
     told = Told(sum(one["size"] for one in manifest["files"]))
     verified = _verified(folder)
     # The largest first, so that the last ones to come are short.

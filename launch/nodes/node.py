@@ -113,13 +113,15 @@ class ModelFile(Facts):
 
 
 class Model(Facts):
-    """A model's folder. `outside` are links by where they end (None when nowhere) that a mount of the folder lacks."""
+    """A model's folder. `outside` are links by where they end (None when nowhere) that a mount of the folder lacks;
+    `unfinished`: a fetch into it did not end."""
 
     folder: str
     files: tuple[ModelFile, ...] = ()
     outside: dict[str, str | None] = {}
     shards: tuple[str, ...] = ()
     revision: str | None = None
+    unfinished: bool = False
 
 
 class Box(Facts):

@@ -225,9 +225,10 @@ def _model(told: Sections) -> Model | None:
     if "model" not in told:
         return None
     folder, root = _first(told, "model"), _first(told, "model-root")
-    files = []
+    files, unfinished = [], False
     for line in told.get("model-files", []):
         size, owner, path = line.split(" ", 2)
+        unfinished = unfinished or path.startswith(".hallmark-parts/")
         # What the programs that fetch it keep for themselves is no part of the model.
         if not path.startswith((".cache/", ".hallmark-")):
             files.append(ModelFile(path=path, size=int(size), owner=int(owner)))
@@ -245,6 +246,7 @@ def _model(told: Sections) -> Model | None:
         outside=outside,
         shards=tuple(told.get("model-shards", [])),
         revision=revision or None,
+        unfinished=unfinished,
     )
 
 

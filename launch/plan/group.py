@@ -35,16 +35,8 @@ class Subject:
 
     @property
     def key(self) -> str:
-        """A short file name for things that belong to this subject only, whatever tag it is called by."""
-        if self.patchset:
-            return self.patchset[:8]
-        return self.digest[:12] if self.digest else containers.slug(self.reference)
-
-    def is_same(self, other: "Subject") -> bool:
-        """Whether it is the same thing; an image may have been called by another name."""
-        if self.kind == "image" and self.digest:
-            other = replace(other, reference=self.reference)
-        return self == other
+        """A short file name for things that belong to this subject only."""
+        return self.patchset[:8] if self.patchset else containers.slug(self.reference)
 
 
 @dataclass(frozen=True)
@@ -177,7 +169,7 @@ def _rank(profile: Loaded[Profile], cluster: Loaded[Cluster], subject: Subject, 
         tree = envs.of_patched_tree(subject.reference, subject.venv)
         ours = {"VLLM_CACHE_ROOT": f"{cache}/vllm/{subject.key}"}
         env, box = {**ours, **plain, **tree}, None
-        homes = tuple(sorted({len(profile.value.entrypoint), *tree, *(ours.keys() - plain.keys())}, key=str))
+        homes = (len(profile.value.entrypoint), *sorted({*tree, *(ours.keys() - plain.keys())}))
     env = dict(sorted(env.items()))
     return RankPlan(node.name, rank, node.address, node.docker_host, argv, env, secrets, box, {}, own, homes)
 

@@ -24,7 +24,7 @@ class Fetched:
 class Seen:
     """One node's model folder. `files`: bytes by path; `broken`: links by path with where they lead, which is nowhere
     or outside the folder, so nothing in a container; `owner`: who owns it and who asks, by number; `fetched`: what was
-    fetched, by path."""
+    fetched, by path; `unfinished`: a fetch into it did not end."""
 
     node: str
     folder: str
@@ -36,6 +36,7 @@ class Seen:
     hashes: Mapping[str, str]
     owner: tuple[int, int] | None
     fetched: Mapping[str, Fetched] = field(default_factory=dict)
+    unfinished: bool = False
 
 
 def problems(found: list[Seen]) -> list[Problem]:
@@ -66,6 +67,9 @@ def _of(seen: Seen, head: bool) -> Iterator[Problem]:
         hint = "`hallmark model fetch` brings it" if head else "`hallmark model sync` brings it from the head"
         yield Problem(f"there is no folder {seen.folder}", where, hint)
         return
+    if seen.unfinished:
+        hint = f"run `hallmark model {'fetch' if head else 'sync'}` again, it goes on there"
+        yield Problem(f"what is fetched into {seen.folder} is not all there", where, hint)
     for path, target in seen.broken.items():
         how = f"leads to {target}, which is not in the folder that the container gets"
         yield Problem(f"{seen.folder}/{path} {how}", where, "put the file itself there, or sync it from the head")

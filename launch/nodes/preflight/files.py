@@ -29,6 +29,16 @@ def models(site: Site) -> Iterator[Found]:
         where = site.cluster.document.where(("paths", "models"))
         files = {file.path: file for file in found.files}
         bad = False
+        if found.unfinished:
+            bad = True
+            yield Found(
+                "model",
+                machine.name,
+                Verdict.FAIL,
+                f"what is fetched into {found.folder} is not all there",
+                f"{_fetch(site)}; run again, it goes on there",
+                where,
+            )
         if "config.json" not in files and "config.json" not in found.outside:
             bad = True
             message = f"the model folder {found.folder} has no config.json"

@@ -120,6 +120,25 @@ def test_a_killed_fetch_goes_on_behind_its_last_byte(world: World, hub: Hub, fol
     assert {path: content for path, content in held(folder).items() if path in hub.files} == hub.files
 
 
+def test_a_folder_is_neither_the_old_revision_nor_whole_until_a_fetch_of_another_has_ended(
+    world: World, hub: Hub, folder: Path
+) -> None:
+    assert world.run("model", "fetch", "pair").exit == 0
+    hub.files = {**hub.files, "config.json": b"new", SHARDS[0]: hub.files[SHARDS[0]][::-1]}
+    hub.wrong = SHARDS[0]
+    # The same commit, so that the stand-in need not have two: what is told apart are the files.
+    assert world.run("model", "fetch", "pair").exit == 4
+    found = world.run("model", "check", "pair")
+    assert (found.exit, f"what is fetched into {folder} is not all there" in found.out) == (2, True)
+    assert "nothing says of which revision" in found.out
+    hub.wrong = None
+    hub.ranges.clear()
+    assert world.run("model", "fetch", "pair").exit == 0
+    assert SHARDS[1] not in [path for path, _ in hub.ranges]
+    assert held(folder).items() >= hub.files.items()
+    assert world.run("model", "check", "pair", "--hashes").exit == 0
+
+
 def test_bytes_with_another_hash_are_thrown_away(world: World, hub: Hub, folder: Path) -> None:
     hub.wrong = SHARDS[1]
     done = world.run("model", "fetch", "pair")
