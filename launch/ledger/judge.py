@@ -15,6 +15,7 @@ from launch.plan.served import serve_flags
 from launch.proof.client import Client
 from launch.proof.context import GateContext, NodeMemory, RankFact
 from launch.proof.gates import GateResult, run_gates
+from launch.proof.judge_runs import crowded
 from launch.proof.verdict import Verdict
 from recipe.config.gate import Gate, load_gate
 from recipe.errors import ConfigError, HallmarkError, Problem
@@ -74,12 +75,18 @@ def rank_logs(engine: Engine, generation: Generation) -> list[RankLog]:
     return collected(engine, generation.plan, generation.mark, generation.logs)
 
 
-def objections(results: list[GateResult]) -> list[str]:
-    """Why a group is not taken: the gates that did not pass."""
+# Kinds of gates whose figures are those of runs.
+_NOISY = ("acceptance", "throughput")
+
+
+def objections(results: list[GateResult], *, proven: bool = False) -> list[str]:
+    """Why a group is not taken: the gates that did not pass. What is `proven` serves its users before it is judged, and
+    a figure that only their requests blurred was measured when it was certified."""
     return [
         f"gate {result.name}: {result.verdict}: {result.summary}"
         for result in results
         if result.verdict is not Verdict.PASS
+        and not (proven and result.verdict is Verdict.INCONCLUSIVE and result.kind in _NOISY and crowded(result.raw))
     ]
 
 

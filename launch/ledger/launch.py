@@ -106,7 +106,7 @@ def launch(work: Work, profile: str | None, why: str | None, image: str | None =
         _as_named(work, past, wanted.plan, image)
         known = standing(work, wanted.plan, wanted.hardware.name)
         work.say(known.said)
-        outcome = _unchanged(work, past, wanted) or take(work, journal, past, wanted)
+        outcome = _unchanged(work, past, wanted) or take(work, journal, past, wanted, proven=known.certified)
         return replace(outcome, trial=not known.certified, notes=[known.said])
 
 
@@ -166,8 +166,11 @@ def _as_named(work: Work, past: History, plan: GroupPlan, image: str | None) -> 
     work.say(f"note: {moved}")
 
 
-def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome:
-    """Under the lock: preflight, journal, switch. Errors: Refused, NeedsOperator."""
+def take(work: Work, journal: Journal, past: History, wanted: Wanted, *, proven: bool) -> Outcome:
+    """Under the lock: preflight, journal, switch. `proven`: a certificate holds for exactly this.
+
+    Errors: Refused, NeedsOperator.
+    """
     old = work.generation(past.running) if past.running is not None else None
     _preflight(work, wanted, old)
     for line in removed(work, past):
@@ -205,7 +208,7 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted) -> Outcome
         if wrong := _another(work, new):
             return wrong
         results.extend(judge(work.engine, new, gates, work.say))
-        return objections(results)
+        return objections(results, proven=proven)
 
     try:
         outage = switch(
@@ -241,7 +244,7 @@ def rollback(work: Work, to: str | None, why: str | None) -> Outcome:
     with locked(work.store.lock, f"rollback {to or ''}".strip()):
         journal, past = _settled(work)
         wanted, notes = _back(work, past, to, why)
-        outcome = _unchanged(work, past, wanted) or take(work, journal, past, wanted)
+        outcome = _unchanged(work, past, wanted) or take(work, journal, past, wanted, proven=True)
         return replace(outcome, notes=notes)
 
 

@@ -1,8 +1,8 @@
 """Signing by a program that holds the private key, such as the client of an HSM or of a key service.
 
 The program gets the bytes to sign on standard input and writes the 64 bytes of an Ed25519 signature (RFC 8032) to
-standard output; what it asks a person goes to the terminal or to standard error. Owns STATE/keys/NAME.agent, a JSON
-list of its words.
+standard output; what it asks a person goes to the terminal, its standard error is told when it fails. Owns
+STATE/keys/NAME.agent, a JSON list of its words.
 """
 
 import json

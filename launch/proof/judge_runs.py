@@ -195,6 +195,12 @@ def _looks(gate: Repeated) -> Looks:
     return Looks(gate.fewest_runs, gate.most_runs, gate.confidence)
 
 
+def crowded(raw: Raw) -> bool:
+    """Whether all was answered, and the figures of its runs cannot be told from those of other requests."""
+    spans = [span for run in raw.get("runs", ()) for span in run.values()]
+    return any(not _own(span) for span in spans) and _failed(raw, {}) is None
+
+
 def _clean(runs: Sequence[Raw]) -> list[Raw]:
     return [run for run in runs if all(_own(span) for span in run.values())]
 

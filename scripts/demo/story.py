@@ -146,7 +146,8 @@ def _row(what: str, command: str, document: dict[str, Any], expected: bool, seco
     found = document.get("error", document)
     group = sum(step["seconds"] for step in found.get("steps", []) if step["of"] == "group")
     acceptance = next((gate for gate in _gates(found) if gate["kind"] == "acceptance" and gate["raw"]), None)
-    failed = [gate["name"] for gate in _gates(found) if gate["verdict"] != "pass"]
+    # Inconclusive is not failed: the watch asks while the group that is rolled back to is judged.
+    failed = [gate["name"] for gate in _gates(found) if gate["verdict"] == "fail"]
     if "error" in document:
         verdict = f"refused: {', '.join(failed) or found['message']}"
     elif command == "status":

@@ -81,8 +81,8 @@ def _outage(row: story.Row) -> list[str]:
     return [
         f"Somebody who asked for one token all the time got no answer for {row.outage:.1f} s during *{row.what}*, from",
         f"the last answer to the next; the ranks' own stop and start in it took {row.group:.1f} s, so"
-        f" {row.outage - row.group:+.1f} s are",
-        "Hallmark's (goal: at most +2).",
+        f" {row.outage - row.group:+.1f} s",
+        "come on top (goal: at most +2; negative when the new group answers before it is known to be ready).",
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launch.nodes import reach
+from launch.nodes import reach, stream
 from launch.plan.place import Place
 from launch.proof import attached
 from recipe.image.reference import certified_tag, repository
@@ -70,7 +70,7 @@ class Store:
         return [at for at, argv in enumerate(self.asked) if argv[0] == "docker" and "stop" in argv]
 
     def pulls(self) -> list[int]:
-        return [at for at, argv in enumerate(self.asked) if argv[0] == "docker" and "pull" in argv]
+        return [at for at, argv in enumerate(self.asked) if "docker" in argv and "pull" in argv]
 
 
 @pytest.fixture
@@ -85,7 +85,14 @@ def store(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         made.asked.append(tuple(argv))
         return real(place, argv, **named)
 
+    followed = stream.follow
+
+    def follow(place: Place, argv: Sequence[str], *more: Any) -> int:
+        made.asked.append(tuple(argv))
+        return followed(place, argv, *more)
+
     monkeypatch.setattr(reach, "run", run)
+    monkeypatch.setattr(stream, "follow", follow)
     yield made
     made.end()
 
