@@ -10,6 +10,7 @@ from launch.cli.context import Context
 from launch.ledger.pinned import pinned
 from launch.ledger.subject import named, planned
 from launch.nodes.environment import build, describe
+from launch.nodes.records import write
 from launch.plan.group import GroupPlan
 from recipe.catalogue.compile import compile_profile
 from recipe.config.check import Checked, check_cluster
@@ -80,17 +81,19 @@ def _stage(checked: Checked, plan: GroupPlan) -> None:
 
 def _write(plan: GroupPlan, folder: Path) -> list[Path]:
     written = []
+    path = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in _files(plan).items():
             path = folder / name
-            path.write_text(text, encoding="utf-8")
+            # A link that is there is replaced, and what it names stays.
+            write(path, text.encode())
             if text.startswith("#!"):
                 path.chmod(0o755)
             written.append(path)
     except OSError as error:
         raise HallmarkError(
-            f"cannot be written: {error.strerror}", where=str(folder), hint="name another folder"
+            f"cannot be written: {error.strerror}", where=str(path), hint="name another folder"
         ) from None
     return written
 

@@ -4,6 +4,8 @@ Slurm's own programs are run on this machine; scripts and logs must lie where al
 long as the job: its script ends with the first of them.
 """
 
+import os
+import re
 import shutil
 import subprocess
 import time
@@ -24,6 +26,11 @@ _HERE = Place("this machine", "local")
 _POLL = 0.25
 # Slurm ends by force what is left 30 s after it was asked to end (KillWait), and then waits for the processes.
 _FORCE_SECONDS = 90
+# Ranks do not need the controller, and one that is restarted is back by then.
+_SILENCE_SECONDS = 300
+_HELD = ("SUSPENDED", "STOPPED")
+# What users set for themselves would hide jobs here, ask before it cancels them, or change what the script says.
+_OF_USER = re.compile("SQUEUE_.*|SCANCEL_.*|SBATCH_(EXPORT|REQUEUE|ARRAY_INX|WAIT)")
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,8 @@ class SlurmEngine:
     def __init__(self, reach: Reach, say: Callable[[str], None]) -> None:
         self._reach = reach
         self._say = say
+        self._started: str | None = None
+        self._seen: tuple[str, float, list[Look]] | None = None
 
     def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
         """Submit the job and wait until Slurm runs it, however long the queue is; Ctrl-C gives up."""
@@ -67,13 +76,15 @@ class SlurmEngine:
         words = [f"--job-name={group}", f"--output={output}", f"--chdir={folder}", "--parsable"]
         words += [str(script), str(folder)]
         number = self._ask("sbatch", *words).strip().partition(";")[0]
+        self._started = group
         told = None
         while True:
-            job = next((job for job in self._jobs(group) if job.id == number), None)
+            job = next((job for job in self._patiently(group) if job.id == number), None)
             if job is None:
                 said = output.read_text(errors="replace").strip().splitlines() if output.is_file() else []
-                raise Refused(f"job {number} ended as it began: {said[-1] if said else 'it wrote nothing'}")
+                raise Refused(f"job {number} {self._end(number)}: {said[-1] if said else 'it wrote nothing'}")
             if job.state == "RUNNING":
+                self._seen = group, time.monotonic(), [Look(rank.name, rank.rank, True) for rank in plan.ranks]
                 return
             if job.reason != told and job.state == "PENDING":
                 told = job.reason
@@ -81,22 +92,28 @@ class SlurmEngine:
             time.sleep(_POLL)
 
     def ranks(self, plan: GroupPlan, group: str) -> list[RankState]:
-        alive = any(job.state == "RUNNING" for job in self._jobs(group))
+        alive = any(job.state in ("RUNNING", *_HELD) for job in self._patiently(group))
         return [RankState(rank.name, rank.rank, alive, ()) for rank in plan.ranks]
 
     def look(self, plan: GroupPlan, group: str) -> list[Look]:
         try:
-            return [Look(rank.name, rank.rank, rank.alive) for rank in self.ranks(plan, group)]
+            states = {job.state for job in self._jobs(group)} & {"RUNNING", *_HELD}
+            held = None if "RUNNING" in states or not states else f"its job is {min(states)}"
+            found = [Look(rank.name, rank.rank, bool(states), held=held) for rank in plan.ranks]
+            self._seen = group, time.monotonic(), found
+            return found
         except Unreachable as error:
+            if self._seen and self._seen[0] == group and time.monotonic() - self._seen[1] < _SILENCE_SECONDS:
+                return self._seen[2]
             return [Look(rank.name, rank.rank, False, reached=False, why=str(error)) for rank in plan.ranks]
 
     def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
         found: list[str] = []
         if not plan.ranks:
             return {}
-        for job in self._jobs(group):
+        for job in self._patiently(group):
             if job.state == "RUNNING":
-                running = self._reach.run(_HERE, ("scontrol", "write", "batch_script", job.id, "-"))
+                running = self._run("scontrol", "write", "batch_script", job.id, "-")
                 # It fails for a job that has ended since.
                 if running.returncode == 0 and running.stdout.strip() != _script(plan).strip():
                     found = [f"the script of job {job.id} is not the planned one"]
@@ -109,15 +126,15 @@ class SlurmEngine:
         asked: set[str] = set()
         began = time.monotonic()
         forced = False
-        while jobs := self._jobs(group):
-            if fresh := [job.id for job in jobs if job.id not in asked]:
-                # One that has ended since is an error to it; what is left is seen by the next look.
-                self._reach.run(_HERE, ("scancel", *fresh))
+        while jobs := self._patiently(group):
+            fresh = [job.id for job in jobs if job.id not in asked]
+            # One that has ended since is an error to it; what is left is seen by the next look, and asked again.
+            if fresh and self._run("scancel", *fresh).returncode == 0:
                 asked.update(fresh)
             waited = time.monotonic() - began
             if waited > patience and not forced:
                 forced = True
-                self._reach.run(_HERE, ("scancel", "--full", "--signal=KILL", *(job.id for job in jobs)))
+                self._run("scancel", "--full", "--signal=KILL", *(job.id for job in jobs))
             if waited > patience + _FORCE_SECONDS:
                 listed = ", ".join(f"{job.id} ({job.state})" for job in jobs)
                 raise NeedsOperator(f"job {listed} cannot be ended", hint="see what its nodes say")
@@ -132,7 +149,7 @@ class SlurmEngine:
 
     def api_url(self, plan: GroupPlan, group: str) -> str:
         if not concrete(flag(plan.ranks[0].argv, "--host")):
-            for job in self._jobs(group):
+            for job in self._patiently(group):
                 if job.host:
                     return f"http://{self._address(job.host)}:{urlsplit(plan.api_url).port}"
         return plan.api_url
@@ -141,7 +158,7 @@ class SlurmEngine:
         """Why Slurm would not take the job; None when it would. Nothing is submitted."""
         if shutil.which("sbatch") is None:
             return "there is no program sbatch on PATH"
-        done = self._reach.run(_HERE, ("sh", "-c", 'printf %s "$1" | sbatch --test-only', "sh", _script(plan)))
+        done = self._run("sh", "-c", 'printf %s "$1" | sbatch --test-only', "sh", _script(plan))
         return None if done.returncode == 0 else _last(done)
 
     def _address(self, host: str) -> str:
@@ -154,11 +171,39 @@ class SlurmEngine:
         jobs = [Job(*line.split("|", 4)) for line in told.splitlines() if line.count("|") >= 4]
         return [job if job.host != "n/a" else Job(job.id, job.state, "", job.reason, job.name) for job in jobs]
 
+    def _patiently(self, group: str) -> list[Job]:
+        """The jobs; of a group that was started here Slurm is asked again when it does not answer.
+
+        Errors: Unreachable when that goes on for long.
+        """
+        began = time.monotonic()
+        told = False
+        while True:
+            try:
+                return self._jobs(group)
+            except Unreachable as error:
+                if group != self._started or time.monotonic() - began > _SILENCE_SECONDS:
+                    raise
+                if not told:
+                    self._say(f"  Slurm does not answer and is asked again for {_SILENCE_SECONDS} s: {error}")
+                told = True
+                time.sleep(_POLL)
+
+    def _end(self, number: str) -> str:
+        """How a job ended that was not seen to run, as far as Slurm still knows."""
+        words = self._run("scontrol", "--oneliner", "show", "job", number).stdout.split()
+        state = next((word.partition("=")[2] for word in words if word.startswith("JobState=")), None)
+        return f"ended as {state} before its ranks were seen" if state else "ended as it began"
+
+    def _run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        without = [f"--unset={name}" for name in os.environ if _OF_USER.fullmatch(name)]
+        return self._reach.run(_HERE, ("env", *without, *words) if without else words)
+
     def _ask(self, *words: str) -> str:
         if shutil.which(words[0]) is None:
             hint = "run this where Slurm's programs are, such as on a login node"
             raise Unreachable(f"there is no program {words[0]} on PATH", hint=hint)
-        done = self._reach.run(_HERE, words)
+        done = self._run(*words)
         if done.returncode:
             kind: type[HallmarkError] = Refused if words[0] == "sbatch" else Unreachable
             raise kind(_last(done), where=words[0], hint="`sinfo` and `squeue` say how Slurm is")

@@ -147,6 +147,22 @@ def test_a_folder_that_cannot_be_written_is_one_clean_error(tmp_path: Path) -> N
     assert "cannot be written" in str(refusal("demo", "--out", str(tmp_path / "file")))
 
 
+def test_a_file_that_is_there_is_replaced_and_what_a_link_names_stays(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "demo.sbatch").symlink_to("precious")
+    assert run(render, "demo", "--engine", "slurm", "--out", str(tmp_path)).exit_code == 0
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert (tmp_path / "demo.sbatch").read_text().startswith("#!/bin/bash\n")
+    assert not (tmp_path / "demo.sbatch").is_symlink()
+
+
+def test_what_cannot_be_replaced_is_named_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "demo.sbatch").mkdir()
+    said = str(refusal("demo", "--engine", "slurm", "--out", str(tmp_path)))
+    assert f"{tmp_path}/demo.sbatch: cannot be written: Is a directory" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["demo.sbatch"]
+
+
 def test_an_unknown_cluster_or_profile_lists_what_there_is() -> None:
     assert "there is no cluster 'two-sparc.example' — did you mean two-spark.example?" in str(
         refusal("two-sparc.example")

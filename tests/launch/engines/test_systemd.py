@@ -1,5 +1,6 @@
 """Units, read by systemd itself."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from scripts.engines.packages import program
 from tests.conftest import possible
 from tests.readers.groups import TRAPPED, loaded, plan
 
+_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|(\S+)')
+_ESCAPE = re.compile(r"\\(.)")
+
 
 @pytest.fixture
 def group(tmp_path: Path) -> GroupPlan:
@@ -20,7 +24,7 @@ def group(tmp_path: Path) -> GroupPlan:
     return plan(checked, tmp_path)
 
 
-def verify(group: GroupPlan, folder: Path) -> "subprocess.CompletedProcess[str]":
+def verify(group: GroupPlan, folder: Path, level: str = "info") -> "subprocess.CompletedProcess[str]":
     with possible():
         analyze = program("systemd-analyze", "systemd")
     files = []
@@ -28,7 +32,7 @@ def verify(group: GroupPlan, folder: Path) -> "subprocess.CompletedProcess[str]"
         files.append(folder / systemd.name(group.cluster, rank))
         files[-1].write_text(systemd.text(group.cluster, rank))
     words = [analyze, "--user", "--man=no", "verify", *map(str, files)]
-    env = {"XDG_RUNTIME_DIR": str(folder), "HOME": str(folder), "PATH": "/usr/bin:/bin"}
+    env = {"XDG_RUNTIME_DIR": str(folder), "HOME": str(folder), "PATH": "/usr/bin:/bin", "SYSTEMD_LOG_LEVEL": level}
     return subprocess.run(words, capture_output=True, text=True, check=False, env=env)
 
 
@@ -39,6 +43,23 @@ def test_systemd_finds_no_fault_in_the_units(group: GroupPlan, tmp_path: Path) -
     vllm.chmod(0o755)
     done = verify(group, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_systemd_reads_the_variables_and_arguments_of_the_plan(group: GroupPlan, tmp_path: Path) -> None:
+    """It prints what it read of a unit as it debugs."""
+    _, *units = verify(group, tmp_path, "debug").stdout.split("\t-> Unit ")
+    for rank, unit in zip(group.ranks, units, strict=True):
+        for name, value in rank.env.items():
+            assert f"\n\t\tEnvironment: {name}={_at(tmp_path, value)}\n" in unit
+        [line] = re.findall(r"^\t+Command Line: (.*)$", unit, re.MULTILINE)
+        words = [
+            _ESCAPE.sub(lambda it: {"n": "\n", "t": "\t"}.get(it[1], it[1]), a or b) for a, b in _WORD.findall(line)
+        ]
+        assert [word.replace("$$", "$") for word in words] == [_at(tmp_path, word) for word in rank.argv]
+
+
+def _at(home: Path, text: str) -> str:
+    return re.sub("^~(?=/|$)", str(home), text)
 
 
 def test_systemd_would_say_so(group: GroupPlan, tmp_path: Path) -> None:

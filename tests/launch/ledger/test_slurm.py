@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.group import transition
+from launch.group import liveness, transition
 from recipe.image.reference import Reference
 from recipe.image.registry import Repository
 from scripts.engines import registry
@@ -25,6 +25,9 @@ pytestmark = pytest.mark.slurm
 def cluster(world: World, slurm_nodes: Slurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A cluster of that Slurm; its nodes have addresses, names and order that only the allocation knows."""
     monkeypatch.setenv("SLURM_CONF", str(slurm_nodes.config))
+    # What users set for themselves hides no job, and keeps none from being cancelled.
+    for name, value in {"SQUEUE_STATES": "PENDING", "SQUEUE_PARTITION": "none", "SCANCEL_STATE": "PENDING"}.items():
+        monkeypatch.setenv(name, value)
     nodes = [{"name": "left", "address": "local"}, {"name": "right", "address": "local"}]
     world.cluster(engine="slurm", nodes=nodes)
     serve = {"served-model-name": "tiny", "host": "0.0.0.0", "tensor-parallel-size": 2}
@@ -181,11 +184,17 @@ def test_what_slurm_would_not_take_is_refused_before_anything_is_touched(cluster
     assert cluster.done("history", "pair")["revisions"] == []
 
 
-def test_of_a_slurm_that_does_not_answer_nothing_is_taken_for_stopped(
-    cluster: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_held_job_and_those_of_a_slurm_that_does_not_answer_are_not_taken_for_stopped(
+    cluster: World, slurm_nodes: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.brief_trials()
     cluster.done("launch", "pair")
+    [job] = jobs(slurm_nodes)
+    slurm_nodes.ask("scontrol", "suspend", job)
+    status = cluster.run("status", "pair", "--json").document
+    assert status["state"] == "degraded"
+    assert "rank 0 (left) hangs: its job is SUSPENDED" in status["missing"]
+    slurm_nodes.ask("scontrol", "resume", job)
     lost = tmp_path / "slurm.conf"
     lost.write_text("ClusterName=x\nSlurmctldHost=localhost\nSlurmctldPort=1\nAuthType=auth/none\n")
     lost.write_text(lost.read_text() + "MessageTimeout=1\nSlurmctldTimeout=1\nNodeName=x\n")
@@ -267,3 +276,37 @@ def test_a_launch_that_waits_in_the_queue_is_given_up_with_ctrl_c(cluster: World
     ends = waiting.wait()
     assert (ends.exit, "nothing runs, as before" in ends.err) == (2, True)
     assert jobs(slurm_nodes) == [other]
+
+
+def test_a_job_that_is_cancelled_in_the_queue_is_told_as_that(cluster: World, slurm_nodes: Slurm) -> None:
+    slurm_nodes.ask("sbatch", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
+    waiting = cluster.begin("launch", "pair")
+    waiting.says("is in the queue (")
+    second = cluster.run("launch", "pair")
+    assert (second.exit, "the cluster is being changed by" in second.err) == (6, True)
+    slurm_nodes.ask("scancel", jobs(slurm_nodes)[-1], jobs(slurm_nodes)[0])
+    ends = waiting.wait()
+    assert (ends.exit, "ended as CANCELLED before its ranks were seen" in ends.err) == (2, True), ends.err
+
+
+def test_a_controller_that_is_away_for_a_while_ends_no_launch_that_waits(
+    cluster: World, slurm_nodes: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One question without an answer took a job out of the queue, and a start whose ranks were well was given up."""
+    cluster.brief_trials()
+    away = tmp_path / "away"
+    # StandIn of a squeue that finds nobody, three times as the job is submitted, and then while its ranks start.
+    (tmp_path / "squeue").write_text(
+        f"""#!/bin/bash
+echo x >> {away}
+case $(wc -l < {away}) in 2|3|4|6|7|8|9) echo "squeue: error: Unable to contact slurm controller" >&2; exit 1 ;; esac
+exec {shutil.which("squeue")} "$@"
+"""
+    )
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(liveness, "CUT_SECONDS", 1.5)
+    launched = cluster.run("launch", "pair")
+    assert launched.exit == 0, launched.err
+    assert "Slurm does not answer and is asked again" in launched.err
+    assert len(away.read_text().split()) > 9
