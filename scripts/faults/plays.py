@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -24,10 +24,13 @@ class Row:
     until: Literal["the group answered", "the operator was told"]
 
 
-def rows(stage: Stage, say: Callable[[str], None]) -> Iterator[Row]:
-    """Play all of them, one after the other, on a group that answers before each."""
+Play = Callable[[Stage, str], Iterator[Row]]
+
+
+def rows(stage: Stage, say: Callable[[str], None], plays: Sequence[Play]) -> Iterator[Row]:
+    """Play these, one after the other, on a group that answers before each."""
     stage.done("launch", str(stage.cluster))
-    for play in (_lost, _starting, _killed_controller, _two_operators, _full_disk):
+    for play in plays:
         for row in play(stage, str(stage.cluster)):
             row = replace(row, happened=row.happened.replace(str(stage.folder), "…"))
             say(f"{row.fault}: {row.happened} ({row.seconds:.1f} s)")
@@ -110,7 +113,10 @@ def _killed_controller(stage: Stage, name: str) -> Iterator[Row]:
 def _two_operators(stage: Stage, name: str) -> Iterator[Row]:
     first = stage.begin("launch", name)
     stage.until_told(first, "preflight")
+    # Held, so that it is not done before the second one has begun.
+    os.kill(first.pid, signal.SIGSTOP)
     second = stage.run("stop", name)
+    os.kill(first.pid, signal.SIGCONT)
     stage.rest(first)
     happened = f"the second ends with {second.status}: {second.told.strip().splitlines()[-1][10:160]}"
     yield Row("two operators at once", happened, second.seconds, "the operator was told")
@@ -132,6 +138,11 @@ def _full_disk(stage: Stage, name: str) -> Iterator[Row]:
     line = ended.told.strip().splitlines()[-1][10:160]
     happened = f"exit {ended.status}: {line}; the group that ran {'answers' if stage.answers() else 'does not answer'}"
     yield Row("the disk is full while the environment is staged", happened, ended.seconds, "the operator was told")
+
+
+# While the group serves, and while it is changed.
+SERVING: tuple[Play, ...] = (_lost,)
+CHANGING: tuple[Play, ...] = (_starting, _killed_controller, _two_operators, _full_disk)
 
 
 @contextmanager

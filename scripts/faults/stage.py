@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -43,9 +44,9 @@ class Stage:
         self._environment = {**os.environ, "HALLMARK_STATE": str(folder / "state")}
 
     def begin(self, *words: str) -> "subprocess.Popen[str]":
-        """Start `hallmark` in a session of its own; what it tells can be read."""
+        """Start `hallmark` in a session of its own; what it tells can be read, and ends when it takes too long."""
         argv = [str(Path(sys.executable).parent / "hallmark"), "--home", str(self.home), *words]
-        return subprocess.Popen(
+        command = subprocess.Popen(
             argv,
             env=self._environment,
             stdout=subprocess.DEVNULL,
@@ -53,12 +54,16 @@ class Stage:
             text=True,
             start_new_session=True,
         )
+        limit = threading.Timer(_PATIENCE, command.kill)
+        limit.daemon = True
+        limit.start()
+        return command
 
     def run(self, *words: str) -> Ended:
         """Run `hallmark` to its end."""
         began = time.monotonic()
         command = self.begin(*words)
-        _, told = command.communicate(timeout=_PATIENCE)
+        _, told = command.communicate()
         return Ended(command.returncode, told, time.monotonic() - began)
 
     def done(self, *words: str) -> Ended:

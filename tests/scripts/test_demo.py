@@ -6,6 +6,7 @@ import platform
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -75,6 +76,10 @@ def titles() -> list[str]:
     return found
 
 
+def shared_memory() -> set[str]:
+    return {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith("psm_")}
+
+
 def test_an_interrupted_demo_leaves_no_process_behind(environment: dict[str, str]) -> None:
     before = [title for title in titles() if title.startswith("VLLM::")]
     child = subprocess.Popen(
@@ -120,7 +125,9 @@ def test_the_demo_after_an_interrupted_one_refuses_the_bad_patch_and_rolls_back(
     assert back["digest"] == a["digest"] != c["digest"]
 
 
-def test_a_killed_worker_shows_in_the_status_and_in_the_log_of_its_rank(environment: dict[str, str]) -> None:
+def test_a_worker_that_is_held_or_killed_shows_in_the_status_and_a_watch_starts_the_group_again(
+    environment: dict[str, str],
+) -> None:
     def hallmark(*arguments: str) -> tuple[int, Any]:
         done = subprocess.run(
             command(*arguments, "--json"), env=state(environment), cwd=ROOT, stdout=subprocess.PIPE, check=False
@@ -128,6 +135,7 @@ def test_a_killed_worker_shows_in_the_status_and_in_the_log_of_its_rank(environm
         return done.returncode, json.loads(done.stdout)
 
     install.model(install.environment(), Path(environment["HOME"], ".hallmark-demo/models/tiny-cycle"))
+    before = shared_memory()
     assert hallmark("launch", "demo")[0] == 0
     # What `fit` predicts without starting anything is what this group of two ranks logged.
     predicted = hallmark("fit", "demo")[1]
@@ -138,6 +146,11 @@ def test_a_killed_worker_shows_in_the_status_and_in_the_log_of_its_rank(environm
         for process in ours(environment)
         if process.rank == 1 and Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"VLLM::Worker")
     )
+    os.kill(worker, signal.SIGSTOP)
+    _, document = hallmark("status", "demo")
+    os.kill(worker, signal.SIGCONT)
+    assert document["missing"] == f"rank 1 (node-b) hangs: process {worker} is stopped"
+    assert hallmark("status", "demo")[1]["state"] == "running"
     os.kill(worker, signal.SIGKILL)
 
     def gone() -> bool:
@@ -151,5 +164,16 @@ def test_a_killed_worker_shows_in_the_status_and_in_the_log_of_its_rank(environm
     log = "\n".join(hallmark("logs", "demo", "--node", "node-b")[1]["logs"]["node-b"])
     # Stock vLLM leaves with status 0 and without a word.
     assert "exiting with status 1" in log
+    with subprocess.Popen(
+        command("watch", "demo", "--every", "1"), env=state(environment), cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as watch:
+        limit = threading.Timer(300, watch.kill)
+        limit.start()
+        assert watch.stderr is not None
+        assert any("answers again after" in line for line in iter(watch.stderr.readline, ""))
+        limit.cancel()
+        watch.terminate()
+    assert hallmark("status", "demo")[1]["state"] == "running"
     assert hallmark("stop", "demo")[0] == 0
+    assert shared_memory() <= before
     assert ours(environment) == []
