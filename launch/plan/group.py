@@ -35,8 +35,16 @@ class Subject:
 
     @property
     def key(self) -> str:
-        """A short file name for things that belong to this subject only."""
-        return self.patchset[:8] if self.patchset else containers.slug(self.reference)
+        """A short file name for things that belong to this subject only, whatever tag it is called by."""
+        if self.patchset:
+            return self.patchset[:8]
+        return self.digest[:12] if self.digest else containers.slug(self.reference)
+
+    def is_same(self, other: "Subject") -> bool:
+        """Whether it is the same thing; an image may have been called by another name."""
+        if self.kind == "image" and self.digest:
+            other = replace(other, reference=self.reference)
+        return self == other
 
 
 @dataclass(frozen=True)
