@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launch.engines import systemd
-from launch.plan.group import GroupPlan
+from launch.plan.group import GroupPlan, at_home
 from scripts.engines.packages import program
 from tests.conftest import possible
 from tests.readers.groups import TRAPPED, loaded, plan
@@ -48,18 +48,14 @@ def test_systemd_finds_no_fault_in_the_units(group: GroupPlan, tmp_path: Path) -
 def test_systemd_reads_the_variables_and_arguments_of_the_plan(group: GroupPlan, tmp_path: Path) -> None:
     """It prints what it read of a unit as it debugs."""
     _, *units = verify(group, tmp_path, "debug").stdout.split("\t-> Unit ")
-    for rank, unit in zip(group.ranks, units, strict=True):
+    for rank, unit in zip((at_home(rank, str(tmp_path)) for rank in group.ranks), units, strict=True):
         for name, value in rank.env.items():
-            assert f"\n\t\tEnvironment: {name}={_at(tmp_path, value)}\n" in unit
+            assert f"\n\t\tEnvironment: {name}={value}\n" in unit
         [line] = re.findall(r"^\t+Command Line: (.*)$", unit, re.MULTILINE)
         words = [
             _ESCAPE.sub(lambda it: {"n": "\n", "t": "\t"}.get(it[1], it[1]), a or b) for a, b in _WORD.findall(line)
         ]
-        assert [word.replace("$$", "$") for word in words] == [_at(tmp_path, word) for word in rank.argv]
-
-
-def _at(home: Path, text: str) -> str:
-    return re.sub("^~(?=/|$)", str(home), text)
+        assert [word.replace("$$", "$") for word in words] == list(rank.argv)
 
 
 def test_systemd_would_say_so(group: GroupPlan, tmp_path: Path) -> None:
