@@ -76,10 +76,12 @@ class Stage:
     def until_told(self, command: "subprocess.Popen[str]", text: str) -> None:
         """Wait until a command that was begun tells this."""
         assert command.stderr is not None
+        told = []
         for line in iter(command.stderr.readline, ""):
             if text in line:
                 return
-        raise HallmarkError(f"the command ended without telling {text!r}")
+            told.append(line)
+        raise HallmarkError(f"the command ended without telling {text!r}: {''.join(told)}")
 
     def rest(self, command: "subprocess.Popen[str]") -> str:
         """What a command tells until it ends."""

@@ -18,6 +18,10 @@ class Server(ThreadingHTTPServer):
     status = 200
     tokens = 0
 
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.over = threading.Event()
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
@@ -34,7 +38,8 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert asked["max_tokens"] == 1
         if self.server.hangs:
-            threading.Event().wait(30)
+            self.server.over.wait()
+            return
         usage = {"prompt_tokens": 4, "completion_tokens": 1}
         self._send(self.server.status, json.dumps({"choices": [{"text": " x"}], "usage": usage}))
 
@@ -50,9 +55,10 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as made:
+    with Server() as made:
         threading.Thread(target=made.serve_forever, daemon=True).start()
         yield made
+        made.over.set()
         made.shutdown()
 
 

@@ -54,10 +54,11 @@ def answers() -> Iterator[Answers]:
         (b'{"config": 1}', "not readable at config"),
         (b'{"config": {"digest": 7}}', "not readable at config.digest"),
         (b'{"layers": ["x"]}', "not readable at layers.0"),
-        (b'{"layers": [{"digest": "sha256:0", "size": "9"}]}', "not readable at layers.0.size"),
+        (b'{"layers": [{"digest": "sha256:%s", "size": "9"}]}' % (b"0" * 64), "not readable at layers.0.size"),
+        (b'{"layers": [{"digest": "../../x"}]}', "not readable at layers.0.digest"),
         (b'{"manifests": [{}]}', "not readable at manifests.0.digest"),
     ],
-    ids=["a page", "deep", "a list", "config", "digest", "layers", "size", "manifests"],
+    ids=["a page", "deep", "a list", "config", "digest", "layers", "size", "climbs", "manifests"],
 )
 def test_a_manifest_that_is_none_is_one_error(manifest: bytes, says: str, answers: Answers) -> None:
     digest = f"sha256:{'a' * 64}"
