@@ -1,4 +1,7 @@
-"""Asks a group for one token again and again, to see for how long nobody answered."""
+"""Asks a group for one token again and again, to see for how long nobody answered.
+
+Nobody is asked any more once somebody answered again: gates that follow count drafts, and want no other requests.
+"""
 
 import json
 import threading
@@ -18,6 +21,7 @@ class Watch:
         self._body = json.dumps({"model": model, "prompt": "one two", "max_tokens": 1, "temperature": 0}).encode()
         self._patience = patience
         self._answers: list[float] = []
+        self._gone = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._ask, daemon=True)
 
@@ -29,7 +33,7 @@ class Watch:
         if error[0] is not None:
             self._patience = 0.0
         before, ends = len(self._answers), time.monotonic() + self._patience
-        while len(self._answers) == before and time.monotonic() < ends:
+        while not self._ended.is_set() and len(self._answers) == before and time.monotonic() < ends:
             time.sleep(_PAUSE)
         self._ended.set()
         self._thread.join()
@@ -48,6 +52,10 @@ class Watch:
                 with urllib.request.urlopen(request, timeout=_SECONDS) as reply:
                     reply.read()
                 self._answers.append(time.monotonic())
-            except OSError:
-                pass
+                if self._gone:
+                    self._ended.set()
+            except OSError as error:
+                # One that is only slow is still there.
+                refused = isinstance(getattr(error, "reason", error), ConnectionError)
+                self._gone = self._gone or (bool(self._answers) and refused)
             self._ended.wait(_PAUSE)

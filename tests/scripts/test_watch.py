@@ -42,10 +42,13 @@ def test_the_outage_is_the_longest_time_between_two_answers() -> None:
         until(lambda: len(asked) >= 3)
         end(server)
         gone = time.monotonic()
+        until(lambda: watch._gone)
         server, again = serve(port)
         back = time.monotonic()
         until(lambda: again)
+        until(watch._ended.is_set)
     end(server)
+    assert len(again) == 1, "it goes on asking while the gates count"
     assert watch.outage is not None
     # It began with an answer before the end and ended with one behind the new beginning.
     assert watch.outage >= back - gone
