@@ -74,7 +74,7 @@ def _starting(stage: Stage, name: str) -> Iterator[Row]:
         ("kill -9 of a rank that starts", signal.SIGKILL),
         ("a rank that starts is stopped by a signal", signal.SIGSTOP),
     ):
-        command = stage.begin("launch", name, "--profile", stage.other)
+        command = stage.begin("launch", name, "--profile", stage.starting)
         stage.until_told(command, "start revision")
         until(lambda: stage.pids(1))
         os.kill(stage.pids(1)[0], number)

@@ -43,6 +43,11 @@ class Stage:
         self.home, self.cluster, self.other, self.folder, self.api = home, cluster, other, folder, api
         self._environment = {**os.environ, "HALLMARK_STATE": str(folder / "state")}
 
+    @property
+    def starting(self) -> str:
+        """The profile whose start takes long enough for a rank to be lost in it."""
+        return self.other
+
     def begin(self, *words: str) -> "subprocess.Popen[str]":
         """Start `hallmark` in a session of its own; what it tells can be read, and ends when it takes too long."""
         argv = [str(Path(sys.executable).parent / "hallmark"), "--home", str(self.home), *words]
