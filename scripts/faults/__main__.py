@@ -26,7 +26,7 @@ _HEAD = """\
 What happens when something breaks, and how many seconds pass until the group answers again or the operator is told.
 `make faults` plays all of it, `python -m scripts.faults NAME` one section: {names}. Each says when and on what it was
 played. On GPUs, and with NCCL, *not verified on hardware*: there a step after a lost rank hangs where Gloo fails, which
-is what the heartbeat is for.
+is what the heartbeat is for. A section that is not on this page has not been played to its end yet.
 """
 
 
