@@ -34,7 +34,8 @@ def of_cluster(work: Work) -> Material:
         why = "nothing runs" if past.running is None else "what runs is not certified"
         work.say(f"warning: {why}; this is about revision {revision.number}")
     envelope, found = _certificate(work, revision)
-    earlier = [one for one in _certified(past) if one.number < revision.number and _proof(one) != _proof(revision)]
+    before = [one for one in _certified(past) if one.number < revision.number]
+    earlier = [one for one in before if one.certificate != revision.certificate]
     return Material(
         envelope,
         found,
@@ -64,10 +65,6 @@ def _changes(work: Work, past: History, old: Revision, new: Revision) -> list[st
         # The certificates say what they say without it.
         work.say(f"warning: what changed since revision {old.number} is not shown: {error}")
         return []
-
-
-def _proof(revision: Revision) -> str | None:
-    return revision.certificate
 
 
 def _certificate(work: Work, revision: Revision) -> tuple[bytes, Verification]:
