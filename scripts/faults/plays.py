@@ -53,16 +53,17 @@ def _lost(stage: Stage, name: str) -> Iterator[Row]:
             os.kill(pid, number)
             began = time.monotonic()
 
-            def restarted(since: int = before) -> bool:
-                return any(it["event"] == "RESTARTED" for it in stage.journal()[since:])
+            def told(event: str, since: int = before) -> bool:
+                return any(it["event"] == event for it in stage.journal()[since:])
 
-            until(restarted)
+            found = until(lambda: told("RESTARTING"))
+            until(lambda: told("RESTARTED"))
             until(stage.answers)
             seconds = time.monotonic() - began
         reason = next(it["data"]["reason"] for it in stage.journal()[before:] if it["event"] == "RESTARTING")
         yield Row(
             fault,
-            f"`watch` saw: {reason.splitlines()[0][:150]}; the group was started again",
+            f"`watch` saw it after {found:.1f} s ({reason.splitlines()[0][:150]}); the group was started again",
             seconds,
             "the group answered",
         )

@@ -35,7 +35,9 @@ def test_every_fault_ends_in_a_group_that_answers_or_an_operator_who_is_told(
     found = {row.fault: row for row in rows(stage, print, (*SERVING, *CHANGING))}
     request.node.user_properties += [("fault", json.dumps(asdict(row))) for row in found.values()]
     assert len(found) == 11
-    lost = [row for row in found.values() if row.happened.startswith("`watch` saw: rank ")]
+    lost = [
+        row for row in found.values() if row.happened.startswith("`watch` saw it after ") and "(rank " in row.happened
+    ]
     assert len(lost) == 5
     assert "(right) hangs: process" in found["a worker process is stopped by a signal and hangs"].happened
     for name in ("kill -9 of a rank that starts", "a rank that starts is stopped by a signal"):
