@@ -34,6 +34,8 @@ FAILED_SECONDS = 5.0
 # One rank alone may wait longer for what is no rank: a resolver gives up after 30 s.
 ALONE_SECONDS = 40.0
 _STALL_SECONDS = 2.0
+# A node that gave no look for so long may be cut off.
+_MISSED_SECONDS = 2.5
 _WIDTH = 300
 
 
@@ -113,7 +115,8 @@ class Liveness:
             if seen.failed is not None and now - seen.failed[0] > FAILED_SECONDS:
                 return f"{who} has failed to start, and its processes stay: {seen.failed[1][:_WIDTH]}"
             for end, since in seen.unanswered.items():
-                if self._of_the_group(end, look) and seen.asked - since >= UNANSWERED_SECONDS:
+                long = seen.asked - since >= UNANSWERED_SECONDS
+                if long and self._of_the_group(end, look) and self._reached(end, now):
                     return f"{who} gets no answer from {self._end(end)}"
         if self._idle and (alone := self._alone(now)) is not None:
             look = self._looks[alone]
@@ -164,6 +167,11 @@ class Liveness:
         connection counts only to where nobody else would go."""
         other = self._peers.get(end.address, look.name) != look.name
         return other and (end.own or (end.address, end.port) == self._master)
+
+    def _reached(self, end: Unanswered, now: float) -> bool:
+        """Whether the other end's node is reached: one that is not is cut off, which says more than what it breaks."""
+        name = self._peers.get(end.address)
+        return any(look.name == name and now - seen.reached < _MISSED_SECONDS for seen, look in self._pairs())
 
     def _end(self, end: Unanswered) -> str:
         name = self._peers.get(end.address)

@@ -132,6 +132,8 @@ def test_a_rank_that_hangs_is_found_by_evidence_and_one_that_is_slow_never(name:
 
 def played(case: dict[str, Any], rank: int, now: int) -> Look:
     name = "ab"[rank]
+    if name in case.get("gone", ()) and now >= case["from"]:
+        return look(rank, alive=False, reached=False, why="node b: no answer")
     cut = case.get("from", 0) <= now <= case.get("until", 90)
     ends = [it.rpartition(":") for it in case.get("unanswered", {}).get(name, ()) if cut]
     asked = tuple(Unanswered(address, int(port), not case.get("foreign", False)) for address, _, port in ends)
