@@ -11,7 +11,9 @@ from recipe.errors import Exit
 @click.command()
 @click.argument("cluster")
 @click.option("--profile", metavar="P", help="another profile than the cluster's own")
-@click.option("--bandwidth", is_flag=True, help="also measure the fabric with iperf3, for about 5 s a node")
+@click.option(
+    "--bandwidth", is_flag=True, help="also measure the fabric with iperf3 and, between GPUs, with nccl-tests"
+)
 @click.option(
     "--min-gbit",
     type=click.FloatRange(min=0, min_open=True),

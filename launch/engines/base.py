@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from launch.engines.kernel import Unanswered
 from launch.plan.group import GroupPlan
 
 
@@ -23,7 +24,8 @@ class Look:
     """One rank as a cheap look sees it. Of a rank that is not `reached` nothing is known but `why`.
 
     `held`: the process that is stopped by a signal, or how its container is held; `spent`: seconds of processor time of
-    all its processes so far, None where they cannot be seen; `disk`: one of them waits for a disk.
+    all its processes so far, None where they cannot be seen; `disk`: one of them waits for a disk; `unanswered`: ends
+    of connections that do not confirm what was sent, None where this look did not ask.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Look:
     held: str | None = None
     spent: float | None = None
     disk: bool = False
+    unanswered: tuple[Unanswered, ...] | None = None
     why: str = ""
 
 

@@ -9,12 +9,12 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from launch.engines.base import Look, RankState
 from launch.engines.docker import run_argv
+from launch.engines.kernel import Turns, Unanswered, look_words, read
 from launch.engines.secrets import resolve
 from launch.plan.container import LABEL
 from launch.plan.group import GroupPlan, RankPlan, at_home
@@ -68,6 +68,7 @@ class DockerEngine:
         self._say = say
         self._unreached: set[Place] = set()
         self._mains: dict[tuple[str, int], _Main] = {}
+        self._turns: dict[Place, Turns] = {}
 
     def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
         for rank in sorted(plan.ranks, key=lambda rank: rank.rank, reverse=True):
@@ -234,11 +235,14 @@ class DockerEngine:
         return now.of(rank)
 
     def _main(self, rank: RankPlan, pid: int) -> "_Main | None":
-        words = look_words(pid)
-        fields = self._reach.run(rank.place, words, seconds=LOOK_SECONDS).stdout.split()
+        ask = self._turns.setdefault(rank.place, Turns()).now(pid)
+        done = self._reach.run(rank.place, look_words(pid, ask=ask), seconds=LOOK_SECONDS)
+        first, *more = done.stdout.splitlines() or [""]
+        fields = first.split()
         if len(fields) != 5:
             return None
-        return _Main(pid, fields[1], int(fields[2]) / _TICKS, fields[3] == "1", fields[4])
+        unanswered = read(more) if ask else None
+        return _Main(pid, fields[1], int(fields[2]) / _TICKS, fields[3] == "1", fields[4], unanswered)
 
     def _inspect(self, rank: RankPlan, group: str, seconds: float = 0) -> dict[str, Any] | None:
         """The rank's container, running or not."""
@@ -270,21 +274,20 @@ class _Main:
     spent: float
     disk: bool
     held: str
+    unanswered: tuple[Unanswered, ...] | None
 
     def of(self, rank: RankPlan) -> Look:
         words = {"0": None, "frozen": "its container is paused"}
         held = words.get(self.held, f"process {self.held} is stopped")
-        return Look(rank.name, rank.rank, alive=True, held=held, spent=self.spent, disk=self.disk)
-
-
-def look_words(pid: int) -> tuple[str, ...]:
-    """The command that looks at a process and its descendants on a node: look.awk."""
-    return ("awk", "-v", f"root={pid}", _script())
-
-
-@cache
-def _script() -> str:
-    return Path(__file__).with_name("look.awk").read_text(encoding="utf-8")
+        return Look(
+            rank.name,
+            rank.rank,
+            alive=True,
+            held=held,
+            spent=self.spent,
+            disk=self.disk,
+            unanswered=self.unanswered,
+        )
 
 
 def marked(rank: RankPlan, group: str) -> RankPlan:

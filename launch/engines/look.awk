@@ -1,6 +1,8 @@
 # How the process `root` is, with all its descendants. One line, or none when it is gone: its number, when it began in
 # ticks, the processor's ticks (100 a second) that all of them took, 1 when one waits for a disk, and what is held: the
 # number of a process that a signal stopped, `frozen` for a paused container, else 0.
+# With `ask`, a line for each of their connections whose other end does not confirm what was sent, so that the kernel
+# sends it again: address and port as /proc/net/tcp has them, and `own`, or `any` where it cannot be seen whose it is.
 # One program that reads only what it needs: it runs on every node once a second while a group starts.
 function stat(pid,   file, line, field) {
   file = "/proc/" pid "/stat"
@@ -16,6 +18,31 @@ function stat(pid,   file, line, field) {
   ticks[pid] = field[12] + field[13] + field[14] + field[15]
   began[pid] = field[20]
   return 1
+}
+# By inode, the other end of connections that the kernel sends to again. A file of a busy machine is long.
+function resent(file,   line, field) {
+  while ((getline line < file) > 0) {
+    split(line, field, " ")
+    if (field[4] != "06" && field[6] ~ /^01:/ && field[7] !~ /^0*$/) again[field[10]] = field[3]
+  }
+  close(file)
+}
+function unanswered(   inode, pid, command, line, seen, some) {
+  resent("/proc/" root "/net/tcp")
+  resent("/proc/" root "/net/tcp6")
+  for (inode in again) some = 1
+  if (!some) return
+  for (pid in ours) {
+    command = "ls -l /proc/" pid "/fd 2>/dev/null"
+    while ((command | getline line) > 0) {
+      if (line ~ / -> /) seen = 1
+      if (!match(line, /socket:\[[0-9]+\]/)) continue
+      inode = substr(line, RSTART + 8, RLENGTH - 9)
+      if (inode in again) { print again[inode], "own"; delete again[inode] }
+    }
+    close(command)
+  }
+  if (!seen) for (inode in again) print again[inode], "any"
 }
 BEGIN {
   if (!stat(root) || state[root] == "Z") exit
@@ -33,9 +60,11 @@ BEGIN {
   for (pid in parent) {
     for (above = pid; above != root && above in parent; above = parent[above]);
     if (above != root) continue
+    ours[pid] = 1
     sum += ticks[pid]
     if (state[pid] == "D") disk = 1
     if (state[pid] == "T" && held == "") held = pid
   }
   print root, began[root], sum + 0, disk + 0, held == "" ? 0 : held
+  if (ask) unanswered()
 }

@@ -10,11 +10,12 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launch.engines import shared
 from launch.engines.base import Look, RankState
+from launch.engines.kernel import Turns, Unanswered, look_words, read
 from launch.engines.secrets import resolve
 from launch.plan.group import GroupPlan, RankPlan, at_home
 from recipe.errors import NeedsOperator, Refused
@@ -45,6 +46,7 @@ class ProcessEngine:
     def __init__(self) -> None:
         # Held so that nobody waits for them: a rank outlives this command.
         self._started: list[subprocess.Popen[bytes]] = []
+        self._turns = Turns()
 
     def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
         logs.mkdir(parents=True, exist_ok=True)
@@ -62,7 +64,9 @@ class ProcessEngine:
 
     def look(self, plan: GroupPlan, group: str) -> list[Look]:
         found = _of(group)
-        return [_look(rank, [process for process in found if process.rank == rank.rank]) for rank in plan.ranks]
+        looks = [_look(rank, [process for process in found if process.rank == rank.rank]) for rank in plan.ranks]
+        mains = {process.rank: process.pid for process in found if process.main and self._turns.now(process.pid)}
+        return [replace(it, unanswered=_unanswered(mains[it.rank])) if it.rank in mains else it for it in looks]
 
     def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
         mains = {process.rank: process.pid for process in _of(group) if process.main}
@@ -131,6 +135,11 @@ def _look(rank: RankPlan, own: Sequence[Process]) -> Look:
     return Look(
         rank.name, rank.rank, alive, held=held, spent=ticks / os.sysconf("SC_CLK_TCK"), disk="D" in states.values()
     )
+
+
+def _unanswered(pid: int) -> tuple[Unanswered, ...]:
+    done = subprocess.run(look_words(pid, ask=True), capture_output=True, text=True, check=False)
+    return read(done.stdout.splitlines()[1:])
 
 
 def _stat(pid: int) -> list[str]:

@@ -53,6 +53,7 @@ def wait_until_ready(
     look = partial(engine.look, plan, group)
     looking: Future[list[Look]] | None = _begin(look)
     telling: Future[list[RankLog]] | None = None
+    said: set[str] = set()
     while True:
         now = time.monotonic()
         if looking is not None and looking.done():
@@ -65,7 +66,9 @@ def wait_until_ready(
             say(f"  {now - began:.0f} s, {lost}")
             found = collected(engine, plan, group, logs)
             if "ended" not in lost:
-                lost += f" ({missing}){_table(stages(found).lines())}"
+                far = stages(found)
+                alive.read(far, time.monotonic())
+                lost += f" ({missing}){_table([*far.lines(), *alive.stays(now), *alive.remarks()])}"
             raise Refused(f"{lost}{why()}")
         if asked is not None and asked.done():
             missing = asked.result()
@@ -73,9 +76,11 @@ def wait_until_ready(
                 return
             asked = None
         if now - began > limit:
-            reached = _table(stages(collected(engine, plan, group, logs)).lines())
+            far = stages(collected(engine, plan, group, logs))
+            alive.read(far, now)
             raise Refused(
-                f"the group did not answer within {limit:g} s: {missing}{reached}{why()}",
+                f"the group did not answer within {limit:g} s: {missing}"
+                f"{_table([*far.lines(), *alive.stays(now), *alive.remarks()])}{why()}",
                 hint="set VLLM_ENGINE_READY_TIMEOUT_S in the profile's env if it needs longer",
             )
         if telling is None and now - told > _TELL_EVERY:
@@ -83,8 +88,14 @@ def wait_until_ready(
             telling, told = _begin(partial(collected, engine, plan, group, logs)), now
         if telling is not None and telling.done():
             found, telling = telling.result(), None
-            far = "; ".join(f"{node} {stage or 'silent'}" for node, stage in stages(found).nodes.items())
-            say(f"  {now - began:.0f} s, waiting ({far}): {last_line(logs / f'{plan.ranks[0].name}.log')}")
+            far = stages(found)
+            alive.read(far, now)
+            where = "; ".join(f"{node} {stage or 'silent'}" for node, stage in far.nodes.items())
+            say(f"  {now - began:.0f} s, waiting ({where}): {last_line(logs / f'{plan.ranks[0].name}.log')}")
+            for line in alive.remarks():
+                if line not in said:
+                    said.add(line)
+                    say(f"  {now - began:.0f} s, {line}")
         if asked is None:
             asked = _begin(partial(probe, began + limit - now))
         time.sleep(_POLL)

@@ -17,6 +17,8 @@ def why(logs: Sequence[RankLog], known: Sequence[KnownError], folder: Path) -> s
     if cause is None:
         last = [(log.node, lines(log.text)) for log in logs]
         told = [f"{node} wrote last: {text[-1].strip()[:_WIDTH]}" for node, text in last if text]
+        # A warning that is known, as those of NCCL, is a cause where there is no better one.
+        told += [str(it) for it in explain(logs, known)[:1]]
         return "".join(f"\n  {line}" for line in [*told, f"(logs in {folder})"])
     told = [f"the first error is of rank {cause.rank} ({cause.node}){f' at {cause.at}' if cause.at else ''}:"]
     told += [f"  {line.strip()[:_WIDTH]}" for line in cause.lines]

@@ -141,8 +141,13 @@ class NodeRefused(Refused):
 
 def _tell_size(say: Say, node: str, count: int, total: int, there: dict[str, Any]) -> None:
     if there["done"]:
-        say(f"{node}: all {count} files are there ({total / _GB:.1f} GB)")
+        say(
+            f"{node}: all {count} files are there ({total / _GB:.1f} GB), of the size and time that they had when every"
+            " byte was right; `hallmark model check --hashes` reads them again"
+        )
         return
+    if there["changed"]:
+        say(f"{node}: {there['changed']} files were written since their bytes were right, and are read again")
     need = total - there["have"]
     times = ", ".join(f"{duration(need, rate)} at {line}" for line, rate in _LINES.items())
     say(f"{node}: {count} files, {total / _GB:.1f} GB, {need / _GB:.1f} GB of them to come: {times}")

@@ -9,6 +9,7 @@ from launch.group.transition import Generation
 from launch.ledger.subject import found, named, planned, surveyed
 from launch.ledger.work import Work
 from launch.nodes.preflight import jobs
+from launch.nodes.preflight.collective import all_reduce
 from launch.nodes.preflight.local import program
 from launch.nodes.preflight.meeting import bandwidth
 from launch.nodes.preflight.run import everything
@@ -46,7 +47,7 @@ class Report:
 
 def preflight(work: Work, profile: str | None, *, measure: bool = False, least: float | None = None) -> Report:
     """Look at every node of the cluster; changes nothing. `measure`: also the fabric's bandwidth, against `least`
-    Gbit/s.
+    Gbit/s, and that of NCCL.
 
     Errors: ConfigError; Unreachable when a node does not answer.
     """
@@ -71,7 +72,7 @@ def preflight(work: Work, profile: str | None, *, measure: bool = False, least: 
     site = surveyed(work, plan, checked.hardware, staging, old)
     said = [*extra, *_all(site, old)]
     if measure:
-        said += bandwidth(site, least)
+        said += [*bandwidth(site, least), *all_reduce(site)]
     return Report(work.cluster.name, plan.profile, said)
 
 

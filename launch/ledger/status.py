@@ -70,7 +70,7 @@ def status(work: Work) -> Status:
     lacking = "; ".join(it for rank in ranks if (it := rank.wrong)) or None
     beat = work.heartbeat(generation) if lacking is None else None
     if beat is not None and not beat.alive:
-        lacking = beat.reason
+        lacking = "; ".join([beat.reason, *_unanswered(work, generation)])
     if past.unfinished is not None:
         state = "unfinished" if holder(work.store.lock) is None else "changing"
     elif all(rank.alive and not rank.drift for rank in ranks) and lacking is None:
@@ -97,6 +97,13 @@ def ranks_now(work: Work, generation: Generation) -> list[RankNow]:
         # The engine of a node that is reached; its ranks were seen without it.
         changed, drifts = [str(error)], {}
     return [_now(look, digest, [*drifts.get(look.rank, []), *changed] if look.reached else []) for look in looks]
+
+
+def _unanswered(work: Work, generation: Generation) -> list[str]:
+    """Which ranks send to whom without an answer, once they were asked for a token."""
+    looks = work.engine.look(generation.plan, generation.mark)
+    ends = [(look, end) for look in looks for end in look.unanswered or () if end.own]
+    return [f"rank {look.rank} ({look.name}) gets no answer from {it.address} port {it.port}" for look, it in ends]
 
 
 def _now(look: Look, digest: str | None, drift: list[str]) -> RankNow:

@@ -46,7 +46,7 @@ section memlock
 # Not every sh has -l; the process itself can always be asked.
 sed -n 's/^Max locked memory *\([^ ]*\).*/\1/p' /proc/self/limits | content
 section programs
-for program in docker iperf3 ip nvidia-smi python3; do
+for program in all_reduce_perf all_reduce_perf_mpi docker iperf3 ip mpirun nvidia-smi python3; do
   if there "$program"; then echo "$program"; fi
 done | content
 

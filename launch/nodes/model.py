@@ -20,6 +20,7 @@ from recipe.errors import Busy, HallmarkError, Mismatch, Refused, Unreachable
 
 _HERE = Path(__file__).parent
 _MARKER = ".hallmark-model.json"
+_TIMES = f"{_MARKER}.times"
 # The hub's own layout keeps a revision below a folder of its name.
 _SNAPSHOT = re.compile(r"/snapshots/([0-9a-f]{40})$")
 _LOOK_SECONDS = 120.0
@@ -50,6 +51,8 @@ def read(node: str, folder: str, text: str) -> Seen:
     files: dict[str, int] = {}
     broken: dict[str, str] = {}
     proofs: dict[str, str] = {}
+    blobs: dict[str, str] = {}
+    times: dict[str, int] = {}
     said: dict[str, str] = {}
     owner = None
     # Names have letters that end a line for Python only.
@@ -62,6 +65,11 @@ def read(node: str, folder: str, text: str) -> Seen:
             broken[first] = second
         elif kind == "sha256":
             proofs[second] = first
+        elif kind == "sha1":
+            blobs[second] = first
+        elif kind == "time":
+            seconds, _, fraction = first.partition(".")
+            times[second] = int(seconds) * 10**9 + int(f"{fraction:0<9}"[:9])
         elif kind == "owner":
             owner = (int(first), int(second))
         else:
@@ -73,18 +81,42 @@ def read(node: str, folder: str, text: str) -> Seen:
     fetched: dict[str, Fetched] = {}
     if _MARKER in said:
         revision, fetched = _marker(base64.b64decode(said[_MARKER]))
+    written = _times(base64.b64decode(said[_TIMES])) if _TIMES in said else {}
+    changed = tuple(path for path in fetched if path in times and times[path] != written.get(path))
     shown = said.get("folder", folder)
-    return Seen(node, shown, bool(path), files, broken, index, revision, proofs, owner, fetched, "unfinished" in said)
+    return Seen(
+        node,
+        shown,
+        bool(path),
+        files,
+        broken,
+        index,
+        revision,
+        proofs,
+        owner,
+        fetched,
+        "unfinished" in said,
+        blobs,
+        changed,
+    )
 
 
 def _marker(text: bytes) -> tuple[str | None, dict[str, Fetched]]:
     """Revision and files as they were fetched; nothing where that cannot be read."""
     try:
         found = json.loads(text)
-        files = {one["path"]: Fetched(one["size"], one.get("sha256")) for one in found["files"]}
+        files = {one["path"]: Fetched(one["size"], one.get("sha256"), one.get("sha1")) for one in found["files"]}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None, {}
     return (found["revision"] if isinstance(found.get("revision"), str) else None), files
+
+
+def _times(text: bytes) -> dict[str, int]:
+    """When files were written whose bytes were right, in nanoseconds; nothing where that cannot be read."""
+    try:
+        return {str(path): int(time) for path, time in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return {}
 
 
 def listing(place: Place, repository: str, revision: str, token: str | None, hub: str | None) -> Json:

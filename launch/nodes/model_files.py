@@ -6,7 +6,8 @@ of JSON: `repository`, `revision`, `files` (`path`, `size` in bytes, `sha256`, o
 `base`, the address in front of each path. What is told goes to standard output, one JSON value a line.
 
 A file has its name once all of its bytes have the right hash; until then it lies in `.hallmark-parts`, and the next
-`get` goes on behind its last byte. HALLMARK_TOKEN is the token of hub or peer.
+`get` goes on behind its last byte. When each file was written that had the right hash is kept in TIMES: one with
+another time is read again. HALLMARK_TOKEN is the token of hub or peer.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from typing import Any
 
 MARKER = ".hallmark-model.json"
 PARTS = ".hallmark-parts"
+TIMES = ".hallmark-model.json.times"
 _VERIFIED = "verified"
 _LOCK = "lock"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -133,7 +135,7 @@ def _possible(files: list[Json]) -> None:
 def scan(folder: Path) -> Json:
     """The folder's own manifest: as it was fetched where that still fits, else by hashing every file."""
     known = marker(folder)
-    if known is not None and all(_size(folder / one["path"]) == one["size"] for one in known["files"]):
+    if known is not None and _fits(folder, known):
         return known
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and not _own(path.relative_to(folder)))
     sizes = {path: path.stat().st_size for path in paths}
@@ -144,6 +146,34 @@ def scan(folder: Path) -> Json:
         _feed(made, path, told)
         files.append({"path": path.relative_to(folder).as_posix(), "size": sizes[path], "sha256": made.hexdigest()})
     return {"repository": None, "revision": None, "files": files}
+
+
+def _fits(folder: Path, known: Json) -> bool:
+    """Whether the files are those that were fetched; what was written since then is read."""
+    if any(_size(folder / one["path"]) != one["size"] for one in known["files"]):
+        return False
+    changed = _changed(folder, known)
+    told = Told(sum(one["size"] for one in changed))
+    for one in changed:
+        made = _Hash(one)
+        _feed(made, folder / one["path"], told)
+        if not made.right:
+            return False
+    return True
+
+
+def _changed(folder: Path, manifest: Json) -> list[Json]:
+    """The files that were written after their bytes had the right hash, or of which nobody knows."""
+    known = times(folder)
+    return [one for one in manifest["files"] if _time(folder / one["path"]) != known.get(one["path"], -1)]
+
+
+def times(folder: Path) -> dict[str, int]:
+    """When the files were written whose bytes had the right hash, in nanoseconds, by path."""
+    try:
+        return {str(path): int(time) for path, time in json.loads((folder / TIMES).read_bytes()).items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
 
 
 def marker(folder: Path) -> Json | None:
@@ -157,14 +187,22 @@ def marker(folder: Path) -> Json | None:
 
 
 def look(folder: Path, manifest: Json) -> Json:
-    """`free` bytes of the file system, `have` bytes of the manifest's files, `done`: whether all are there."""
+    """`free` bytes of the file system, `have` bytes of the manifest's files, `done`: whether all are there as they were
+    when their bytes had the right hash; `changed`: how many were written since then."""
     above = next(path for path in (folder, *folder.parents) if path.exists())
     have, done = 0, marker(folder) == _kept(manifest) and not (folder / PARTS).exists()
     for one in manifest["files"]:
         size = _size(folder / one["path"])
         done = done and size == one["size"]
         have += one["size"] if size == one["size"] else min(_size(_part(folder, one)) or 0, one["size"])
-    return {"free": shutil.disk_usage(above).free, "have": have, "done": done, "folder": str(folder)}
+    changed = len(_changed(folder, manifest)) if done else 0
+    return {
+        "free": shutil.disk_usage(above).free,
+        "have": have,
+        "done": done and not changed,
+        "changed": changed,
+        "folder": str(folder),
+    }
 
 
 def get(folder: Path, manifest: Json) -> None:
@@ -179,9 +217,9 @@ def get(folder: Path, manifest: Json) -> None:
             raise Failed("busy", f"another program fetches into {folder}") from None
         _begin(folder, manifest)
         _get(folder, manifest)
-        part = folder / f"{MARKER}.part"
-        part.write_text(json.dumps(_kept(manifest)) + "\n")
-        part.replace(folder / MARKER)
+        verified = _verified(folder)
+        _write(folder, TIMES, {one["path"]: verified[one["path"]]["time"] for one in manifest["files"]})
+        _write(folder, MARKER, _kept(manifest))
         # While it is locked: the next one's parts are not these.
         shutil.rmtree(parts)
 
@@ -191,9 +229,10 @@ def _begin(folder: Path, manifest: Json) -> None:
     known = marker(folder)
     if known is None or known == _kept(manifest):
         return
+    written = times(folder)
     for one in known["files"]:
-        if one in manifest["files"]:
-            _note(folder, one)
+        if one in manifest["files"] and one["path"] in written:
+            _note(folder, one, written[one["path"]])
     (folder / MARKER).unlink()
 
 
@@ -235,13 +274,14 @@ def _one(folder: Path, base: str, one: Json, verified: dict[str, Json], told: To
     if not _inside(folder, target):
         raise Failed("mismatch", f"{one['path']!r} is outside the folder")
     if _size(target) == one["size"]:
-        if verified.get(one["path"]) == one:
+        written = _time(target)
+        if verified.get(one["path"]) == {**one, "time": written}:
             told.add(one["size"])
             return
         made = _Hash(one)
         _feed(made, target, told)
         if made.right:
-            _note(folder, one)
+            _note(folder, one, written)
             return
         told.add(-one["size"])
     made, have = _Hash(one), _size(part) or 0
@@ -256,7 +296,7 @@ def _one(folder: Path, base: str, one: Json, verified: dict[str, Json], told: To
         raise Failed("mismatch", f"{one['path']} has not the hash that was announced", "fetch it again")
     target.parent.mkdir(parents=True, exist_ok=True)
     part.replace(target)
-    _note(folder, one)
+    _note(folder, one, _time(target))
 
 
 def _download(url: str, part: Path, one: Json, have: int, made: _Hash, told: Told, stop: list[BaseException]) -> None:
@@ -353,8 +393,10 @@ def _kept(manifest: Json) -> Json:
 
 
 def _verified(folder: Path) -> dict[str, Json]:
-    """Files whose hash was right in an earlier attempt, or of the last manifest."""
-    found = {one["path"]: one for one in (marker(folder) or {"files": []})["files"]}
+    """Files whose hash was right in an earlier attempt, or of the last manifest, with the `time` they were written."""
+    written = times(folder)
+    known = (marker(folder) or {"files": []})["files"]
+    found = {one["path"]: {**one, "time": written.get(one["path"], -1)} for one in known}
     try:
         lines = (folder / PARTS / _VERIFIED).read_text().splitlines()
     except OSError:
@@ -369,9 +411,22 @@ def _verified(folder: Path) -> dict[str, Json]:
     return found
 
 
-def _note(folder: Path, one: Json) -> None:
+def _note(folder: Path, one: Json, time: int | None) -> None:
     with (folder / PARTS / _VERIFIED).open("a") as file:
-        file.write(json.dumps(one) + "\n")
+        file.write(json.dumps({**one, "time": time}) + "\n")
+
+
+def _write(folder: Path, name: str, value: Json) -> None:
+    part = folder / f"{MARKER}.part"
+    part.write_text(json.dumps(value) + "\n")
+    part.replace(folder / name)
+
+
+def _time(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _part(folder: Path, one: Json) -> Path:
@@ -382,7 +437,7 @@ def _part(folder: Path, one: Json) -> Path:
 
 
 def _own(path: Path) -> bool:
-    return path.parts[0] in (MARKER, PARTS, f"{MARKER}.part")
+    return path.parts[0] in (MARKER, TIMES, PARTS, f"{MARKER}.part")
 
 
 def _inside(folder: Path, target: Path) -> bool:

@@ -14,17 +14,19 @@ _AGAIN = "remove it there; `hallmark model fetch` and `sync` bring again what is
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a file was when it was fetched: bytes, and the sha256 of those that the hub has one for."""
+    """What a file was when it was fetched: bytes, and the sha256, or git's sha1 where the hub has only that."""
 
     size: int
     sha256: str | None
+    sha1: str | None = None
 
 
 @dataclass(frozen=True)
 class Seen:
     """One node's model folder. `files`: bytes by path; `broken`: links by path with where they lead, which is nowhere
     or outside the folder, so nothing in a container; `owner`: who owns it and who asks, by number; `fetched`: what was
-    fetched, by path; `unfinished`: a fetch into it did not end."""
+    fetched, by path; `unfinished`: a fetch into it did not end; `blobs`: git's sha1 of small files; `changed`: fetched
+    files that were written after their bytes were found right."""
 
     node: str
     folder: str
@@ -37,6 +39,8 @@ class Seen:
     owner: tuple[int, int] | None
     fetched: Mapping[str, Fetched] = field(default_factory=dict)
     unfinished: bool = False
+    blobs: Mapping[str, str] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
 
 
 def problems(found: list[Seen]) -> list[Problem]:
@@ -56,6 +60,11 @@ def notes(found: list[Seen], wanted: str | None) -> list[str]:
             told.append(f"{seen.node}: nothing says of which revision {seen.folder} is")
         elif wanted is not None and seen.revision not in (None, wanted):
             told.append(f"{seen.node}: is revision {str(seen.revision)[:12]}, the profile is pinned to {wanted[:12]}")
+        if seen.changed and not seen.hashes:
+            told.append(
+                f"{seen.node}: {_some(sorted(seen.changed))} in {seen.folder}: written after the bytes were found"
+                " right; `hallmark model check --hashes` reads them, and `fetch` or `sync` puts right what is wrong"
+            )
         if seen.owner is not None and seen.owner[0] != seen.owner[1]:
             told.append(f"{seen.node}: {seen.folder} is user {seen.owner[0]}'s; fetch and sync run as {seen.owner[1]}")
     return told
@@ -129,8 +138,9 @@ def _between(head: Seen, other: Seen) -> Iterator[Problem]:
 
 
 def _other(seen: Seen, path: str) -> bool:
-    wanted, found = seen.fetched[path].sha256, seen.hashes.get(path)
-    return wanted is not None and found is not None and wanted != found
+    fetched = seen.fetched[path]
+    pairs = ((fetched.sha256, seen.hashes.get(path)), (fetched.sha1, seen.blobs.get(path)))
+    return any(None not in (wanted, found) and wanted != found for wanted, found in pairs)
 
 
 def _some(paths: list[str]) -> str:

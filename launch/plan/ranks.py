@@ -7,6 +7,9 @@ from pathlib import PurePosixPath
 
 from recipe.config.models import Cluster, Profile
 
+# vLLM's own.
+MASTER_PORT = 29501
+
 
 def topology(cluster: Cluster, rank: int) -> list[str]:
     """The arguments that only a group of several nodes has; a single node gets none."""

@@ -259,6 +259,9 @@ class Hardware(Model):
         None,
         description="GiB of a GPU that a rank takes beside weights and cache, least and most: `fit` subtracts them",
     )
+    all_reduce_gbytes: float | None = Field(
+        None, gt=0, description="GB/s bus bandwidth that nccl-tests must measure, in `preflight --bandwidth`; null: any"
+    )
 
 
 class SupportRow(Model):

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from launch.engines import containers
+from launch.engines import kernel
 from launch.nodes import reach
 from launch.nodes.ssh import VARIABLE
 from launch.plan.place import Place
@@ -52,7 +52,7 @@ def measure() -> Asking:
         os.environ[VARIABLE] = str(ssh.configure([node], folder / "ssh"))
         place = Place("node", node.name)
         bare = ["ssh", "-F", os.environ[VARIABLE], "-T", node.name, "true"]
-        words = containers.look_words(idle.pid)
+        words = kernel.look_words(idle.pid)
 
         def look() -> None:
             assert reach.run(place, words).stdout.startswith(str(idle.pid))

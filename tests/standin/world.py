@@ -38,6 +38,7 @@ BEHAVIOURS = {
     "collapses": ("DRAFT_SHIFT = 0", "DRAFT_SHIFT = 1"),
     "fails-at-start": ("FAIL_AT_START: tuple[int, ...] = ()", "FAIL_AT_START: tuple[int, ...] = (1,)"),
     "hangs-at-start": ("HANG_AT_START: tuple[int, ...] = ()", "HANG_AT_START: tuple[int, ...] = (1,)"),
+    "spins-unanswered": ("DEAF_STORE = False", "DEAF_STORE = True"),
     "hangs-on-requests": ("HANG_COMPLETIONS = False", "HANG_COMPLETIONS = True"),
     "dies-after-ready": ("ANSWERS_BEFORE_DEATH = 1_000_000", "ANSWERS_BEFORE_DEATH = 3"),
     "misses-its-line": ("GREETING = 'another'", "GREETING = 'more'"),

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from launch.nodes.node import NodeFacts
 from launch.plan.group import GroupPlan, RankPlan
-from launch.plan.ranks import flag, words
+from launch.plan.ranks import MASTER_PORT, flag, words
 from recipe.config.load import Loaded
 from recipe.config.models import Cluster, Hardware, Node
 from recipe.errors import Problem
@@ -114,7 +114,7 @@ def plan_ports(plan: GroupPlan) -> dict[str, int]:
     ports = {} if api is None else {"api": api}
     if len(plan.ranks) > 1:
         # A group that was started by hand may have left it at vLLM's default.
-        ports["master"] = int(flag(argv, "--master-port") or 29501)
+        ports["master"] = int(flag(argv, "--master-port") or MASTER_PORT)
     return ports
 
 

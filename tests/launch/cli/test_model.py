@@ -56,6 +56,7 @@ def test_fetch_brings_every_file_and_says_first_how_much_that_is(world: World, h
     assert "at 100 Mbit/s" in done.err
     there = held(folder)
     told = json.loads(there.pop(".hallmark-model.json"))
+    assert json.loads(there.pop(".hallmark-model.json.times")).keys() == hub.files.keys()
     assert there == hub.files
     assert told["revision"] == COMMIT
     assert hub.strangers == []
@@ -257,6 +258,41 @@ def test_check_compares_with_what_was_fetched(world: World, hub: Hub, folder: Pa
     (folder / SHARDS[1]).unlink()
     assert world.run("model", "fetch", "pair").exit == 0
     assert world.run("model", "check", "pair", "--hashes").exit == 0
+
+
+@pytest.mark.parametrize("path", [SHARDS[0], "config.json"])
+def test_a_file_of_the_right_size_with_other_bytes_is_noticed_and_fetched_again(
+    world: World, hub: Hub, folder: Path, path: str
+) -> None:
+    """config.json is small: the hub knows no sha256 of it, only git's sha1."""
+    assert world.run("model", "fetch", "pair").exit == 0
+    (folder / path).write_bytes(b"x" * len(hub.files[path]))
+    note = f"note: left: {path} in {folder}: written after the bytes were found right"
+    assert note in world.run("model", "check", "pair").out
+    assert f"has other bytes than were fetched: {path}" in world.run("model", "check", "pair", "--hashes").out
+    done = world.run("model", "fetch", "pair")
+    assert (done.exit, "1 files were written since their bytes were right" in done.err) == (0, True), done.err
+    assert (folder / path).read_bytes() == hub.files[path]
+    assert note not in world.run("model", "check", "pair").out
+
+
+def test_a_file_that_was_only_touched_is_read_once_and_not_fetched(world: World, hub: Hub, folder: Path) -> None:
+    assert world.run("model", "fetch", "pair").exit == 0
+    hub.ranges.clear()
+    os.utime(folder / SHARDS[0])
+    assert "fetched and verified" in world.run("model", "fetch", "pair").out
+    done = world.run("model", "fetch", "pair")
+    assert ("nothing to do" in done.out, "`hallmark model check --hashes` reads them again" in done.err) == (True, True)
+    assert hub.ranges == []
+
+
+def test_bytes_that_a_disk_changed_are_found_by_reading_all(world: World, hub: Hub, folder: Path) -> None:
+    assert world.run("model", "fetch", "pair").exit == 0
+    before = (folder / "config.json").stat()
+    (folder / "config.json").write_bytes(b"[]")
+    os.utime(folder / "config.json", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert world.run("model", "check", "pair").exit == 0
+    assert "has other bytes than were fetched: config.json" in world.run("model", "check", "pair", "--hashes").out
 
 
 @pytest.mark.parametrize(

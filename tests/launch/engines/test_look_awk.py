@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.engines.containers import look_words
+from launch.engines.kernel import look_words
 from tests.standin.world import until
 
 CHILD = "import subprocess, sys\nit = subprocess.Popen(['sleep', '60'])\nprint(it.pid, flush=True)\nit.wait()"

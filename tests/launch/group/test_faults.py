@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from launch.engines import kernel, process
+from launch.engines.kernel import Unanswered
 from launch.engines.process import MARK, RANK
 from launch.group import liveness
+from launch.ledger.work import Work
+from launch.proof.heartbeat import Heartbeat
 from tests.standin.world import World, until
 
 
@@ -60,6 +64,19 @@ def test_a_rank_that_hangs_is_found_long_before_its_time_is_over(
     assert world.processes() == []
 
 
+def test_ranks_that_spin_while_nobody_answers_are_found_by_what_the_kernel_sends_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To everybody else they look busy; how long it is waited for is tested beside its code."""
+    monkeypatch.setattr(liveness, "UNANSWERED_SECONDS", 0.0)
+    world.profile("s", "spins-unanswered", env={"VLLM_ENGINE_READY_TIMEOUT_S": "300"})
+    result = world.run("launch", "pair", "--profile", "s")
+    says = f"rank 1 (right) gets no answer from 127.0.0.1 port {world.master}, which is left on the fabric"
+    assert (result.exit, says in result.err) == (2, True), result.err
+    assert "rank 1 (right) stays at 'started' for" in result.err
+    assert world.processes() == []
+
+
 def test_a_rank_that_a_signal_holds_is_named_by_the_status(world: World) -> None:
     """E1: /health of the head goes on saying 200."""
     world.done("launch", "pair")
@@ -73,6 +90,19 @@ def test_a_rank_that_a_signal_holds_is_named_by_the_status(world: World) -> None
     finally:
         os.kill(pid, signal.SIGCONT)
     assert world.done("status", "pair")["state"] == "running"
+
+
+def test_the_status_names_who_gets_no_answer_when_no_token_comes_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.done("launch", "pair")
+    # Here the token is not waited for.
+    monkeypatch.setattr(kernel, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(Work, "heartbeat", lambda *_: Heartbeat("silent", "no token comes back"))
+    ends = {world.pid(0, main=True): (Unanswered("127.0.0.2", 41007),)}
+    monkeypatch.setattr(process, "_unanswered", lambda pid: ends.get(pid, ()))
+    missing = world.run("status", "pair", "--json").document["missing"]
+    assert missing == "no token comes back; rank 0 (left) gets no answer from 127.0.0.2 port 41007"
 
 
 def test_requests_that_hang_are_given_up_when_the_time_is_over(world: World) -> None:
