@@ -1,6 +1,7 @@
 """The engines that tests run on: apart from each other, reached over SSH, and gone afterwards."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 
 from recipe.config.paths import CHECKOUT
 from recipe.errors import Refused
+from scripts.bases.debian import Source
 from scripts.engines.group import Group
+from scripts.engines.newer import COSIGN, newer
 from scripts.engines.process import Background
 from tests.standin.world import until
 
@@ -65,3 +68,18 @@ def test_a_program_ends_with_all_that_came_of_it_however_its_starter_ends(tmp_pa
     pids = (tmp_path / "pids").read_text().split()
     assert len(pids) == 3
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
+def test_a_mirror_without_the_newer_debian_is_told_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("apt-get") is None:
+        pytest.skip("there is no apt here")
+    monkeypatch.setenv("HALLMARK_CACHE", str(tmp_path))
+    monkeypatch.setattr("scripts.engines.newer.source", lambda: Source(f"file://{tmp_path}/mirror/", "bookworm"))
+    with pytest.raises(Refused) as refused:
+        newer(COSIGN)
+    [problem] = refused.value.problems
+    assert problem.message.startswith("cosign cannot be had from Debian trixie: E: The repository 'file:/")
+    assert "does not have a Release file" in problem.message and "\n" not in str(problem)
+    assert list((tmp_path / "trixie").iterdir()) == []

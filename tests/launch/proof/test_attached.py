@@ -2,8 +2,9 @@
 
 import base64
 import json
+import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,11 +22,12 @@ from launch.nodes.image import StagedImage, staged
 from launch.plan.place import Place
 from launch.proof import attached, keys
 from launch.proof.certificate import sign
-from launch.proof.statement import build
+from launch.proof.statement import TEST_RESULT, build
 from recipe.errors import Unreachable
 from recipe.image.reference import Reference
 from recipe.image.registry import OCI_CONFIG, OCI_MANIFEST, Repository
 from scripts.engines import registry
+from scripts.engines.newer import COSIGN, newer
 from scripts.engines.packages import program
 from tests.conftest import possible
 from tests.launch.proof.test_certificate import DIGEST, evidence
@@ -140,6 +142,69 @@ def named(repository: Repository, tag: str, architecture: str) -> tuple[str, str
     config = repository.put_blob(OCI_CONFIG, json.dumps({"architecture": architecture, "os": "linux"}).encode())
     content = {"schemaVersion": 2, "mediaType": OCI_MANIFEST, "config": config, "layers": []}
     return repository.put_manifest(tag, OCI_MANIFEST, json.dumps(content).encode()), config["digest"]
+
+
+@pytest.fixture
+def cosign(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Runs the real program, which must need nothing but this machine."""
+    with possible():
+        binary = newer(COSIGN)
+    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:1")
+    variables = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "COSIGN_PASSWORD": "", **nowhere}
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        argv = [str(binary), *words]
+        return subprocess.run(argv, check=False, capture_output=True, text=True, env=variables, cwd=tmp_path)
+
+    return run
+
+
+def test_cosign_itself_verifies_a_certificate_and_refuses_what_was_done_to_it(
+    repository: Repository, state: Path, tmp_path: Path, cosign: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    proven, _ = named(repository, "one", "amd64")
+    other, _ = named(repository, "two", "arm64")
+    for name in ("ops", "stranger"):
+        keys.new(name)
+    # As `certify` writes them: the manifest and the configuration.
+    subjects = {repository.reference.repository: proven.removeprefix("sha256:"), "config": "f" * 64}
+    envelope = sign(build(replace(evidence(), subjects=subjects)), keys.signer("ops"))
+    attached.attach(repository, proven, envelope)
+
+    def verify(digest: str, key: Path, kind: str = TEST_RESULT) -> "subprocess.CompletedProcess[str]":
+        words = ("--key", str(key), "--insecure-ignore-tlog", "--type", kind, "--allow-http-registry")
+        return cosign("verify-attestation", *words, repository.reference.at(digest))
+
+    ops, stranger = (state / "keys" / f"{name}.pub" for name in ("ops", "stranger"))
+    good = verify(proven, ops)
+    assert good.returncode == 0, good.stderr
+    assert "The signatures were verified against the specified public key" in good.stderr
+    assert json.loads(good.stdout)["payload"] == json.loads(envelope)["payload"]
+
+    assert "signatures do not match" in (refused := verify(proven, stranger)).stderr and refused.returncode
+    # The same attachment beside another image.
+    copied = repository.manifest(attached.tag(proven))
+    assert copied is not None
+    repository.put_manifest(attached.tag(other), OCI_MANIFEST, copied.content)
+    assert "digest" in (refused := verify(other, ops)).stderr and refused.returncode
+    # A byte of what was signed is another one.
+    forged = json.loads(envelope)
+    forged["payload"] = base64.b64encode(base64.b64decode(forged["payload"]).replace(b"PASSED", b"FAILED")).decode()
+    third, _ = named(repository, "three", "ppc64le")
+    attached.attach(repository, third, json.dumps(forged).encode())
+    assert verify(third, ops).returncode
+
+    # What cosign attaches beside it stays, and so does ours.
+    assert cosign("generate-key-pair").returncode == 0
+    (tmp_path / "said.json").write_text('{"checked": "by hand"}')
+    words = ("--key", "cosign.key", "--tlog-upload=false", "--type", "custom", "--predicate", "said.json")
+    made = cosign("attest", *words, "--yes", "--allow-http-registry", repository.reference.at(proven))
+    assert made.returncode == 0, made.stderr
+    assert attached.read(repository, proven)[0] == envelope and len(attached.read(repository, proven)) == 2
+    again = sign(build(replace(evidence(), subjects=subjects, cluster="another")), keys.signer("ops"))
+    attached.attach(repository, proven, again)
+    assert verify(proven, ops).stdout.count('"payload"') == 2
+    assert verify(proven, tmp_path / "cosign.pub", "custom").returncode == 0
 
 
 def test_all_certificates_of_a_repository_are_listed_and_a_copy_beside_another_image_is_worth_nothing(
