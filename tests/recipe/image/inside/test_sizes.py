@@ -93,11 +93,11 @@ class Loaded:
 # By name: model, ranks, more arguments. `odd` has one head of keys for two ranks, a vocabulary that is padded and
 # cannot be halved, and one table for words in and out; its values are vLLM's own dummies.
 _LOADED: dict[str, tuple[str, int, dict[str, Any]]] = {
-    "tiny-1": ("tiny-cycle", 1, {"dtype": "float32"}),
     "tiny-2": ("tiny-cycle", 2, {"dtype": "float32"}),
-    "qwen3-1": ("qwen3", 1, {}),
     "qwen3-2": ("qwen3", 2, {}),
     "odd-2": ("odd", 2, {"load_format": "dummy"}),
+    "tiny-1": ("tiny-cycle", 1, {"dtype": "float32"}),
+    "qwen3-1": ("qwen3", 1, {}),
 }
 
 

@@ -1,10 +1,12 @@
 """Starts the real vLLM of this interpreter, one engine after the other, and says what its ranks hold.
 
 `python witness.py ENGINE…`: each is JSON, arguments of vllm.LLM. After each engine one line `held: [{"weights",
-"cache"}, …]`, bytes by rank; vLLM's log is what comes before it.
+"cache"}, …]`, bytes by rank; vLLM's log is what comes before it. Engines of several ranks come first: their workers are
+forks of this process, whose threads they would miss.
 """
 
 import json
+import multiprocessing
 import os
 import sys
 from typing import Any
@@ -13,20 +15,19 @@ from typing import Any
 os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
 os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"
 
-# A worker is a new process that runs this file up to here, so that it counts as well.
-from vllm.model_executor.model_loader import base_loader  # noqa: E402
 
-_process = base_loader.process_weights_after_loading
+def count_loaded() -> None:
+    """Count before the CPU's kernels take the matrices out of torch's sight (oneDNN packs them)."""
+    from vllm.model_executor.model_loader import base_loader
 
+    process = base_loader.process_weights_after_loading
 
-def _count_and_process(model: Any, *words: Any) -> None:
-    """The CPU's kernels then take the matrices out of torch's sight (oneDNN packs them)."""
-    held = {id(tensor): tensor.numel() * tensor.element_size() for tensor in [*model.parameters(), *model.buffers()]}
-    model.loaded_bytes = sum(held.values())
-    _process(model, *words)
+    def count_and_process(model: Any, *words: Any) -> None:
+        tensors = [*model.parameters(), *model.buffers()]
+        model.loaded_bytes = sum({id(tensor): tensor.numel() * tensor.element_size() for tensor in tensors}.values())
+        process(model, *words)
 
-
-base_loader.process_weights_after_loading = _count_and_process
+    base_loader.process_weights_after_loading = count_and_process
 
 
 def held(worker: Any) -> dict[str, int]:
@@ -39,7 +40,11 @@ def held(worker: Any) -> dict[str, int]:
 def main() -> None:
     from vllm import LLM
     from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
+    from vllm.v1.executor import multiproc_executor
 
+    count_loaded()
+    # A new process would import vLLM again, for ten seconds.
+    multiproc_executor.get_mp_context = lambda: multiprocessing.get_context("fork")
     for engine in sys.argv[1:]:
         llm = LLM(enforce_eager=True, skip_tokenizer_init=True, **json.loads(engine))
         print(f"held: {json.dumps(llm.collective_rpc(held))}", flush=True)
