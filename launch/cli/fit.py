@@ -6,7 +6,7 @@ from launch.cli.columns import columns
 from launch.cli.context import Context
 from recipe.errors import Exit
 
-_GIB = 2**30
+_GIB, _MIB = 2**30, 2**20
 _SOURCES = {
     "given": "with the bytes that you gave",
     "log": "with the bytes that the running group logged",
@@ -42,8 +42,8 @@ def fit(
             rows.append(
                 (
                     f"{gpu['node']} rank {gpu['rank']}",
-                    f"{gpu['weights_bytes'] / _GIB:.2f} GiB",
-                    f"{gpu['draft_bytes'] / _GIB:.2f} GiB",
+                    _size(gpu["weights_bytes"]),
+                    _size(gpu["draft_bytes"]),
                     f"{per:,.0f}" if per else "-",
                     _pool(gpu["pool_tokens_range"]),
                 )
@@ -71,6 +71,12 @@ def fit(
 
     context.emit(found.to_json(), text)
     return int(Exit.NOT_DONE if found.problem else Exit.OK)
+
+
+def _size(count: int) -> str:
+    if not count:
+        return "-"
+    return f"{count / _GIB:.2f} GiB" if count >= _GIB else f"{count / _MIB:.1f} MiB"
 
 
 def _pool(tokens: list[int] | None) -> str:

@@ -19,6 +19,8 @@ _UNREACHABLE = (
     "docker api",
 )
 DISK_FULL = "no space left on device"
+# What the docker program says last of all, whatever is wrong.
+_USAGE = re.compile(r"\s*(Run|See) 'docker .*--help'")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def explain(lines: Sequence[str], otherwise: str, node: str | None = None) -> Ha
 
     `node` says that they are about the engine of another node.
     """
-    told = [line.strip() for line in lines if line.strip()]
+    told = [line.strip() for line in lines if line.strip() and not _USAGE.match(line)]
     host = os.environ.get("DOCKER_HOST")
     where = f"node {node}" if node else f"DOCKER_HOST={host}" if host else None
     another = (

@@ -193,6 +193,13 @@ def test_a_group_started_by_hand_is_certified_replaced_and_the_only_one_that_com
         assert any("Application startup complete" in line for line in logs["node-1"])
         assert logs["node-2"]
 
+        before = two.containers(every=True)[0]
+        # The image on the head is asked; nothing of it stays there.
+        told = two.done("fit", name, "--profile", str(GOOD))
+        assert (told["source"], told["problem"], told["measured"]["available_bytes"]) == ("log", None, 2**30)
+        assert [gpu["pool_tokens"] for gpu in told["gpus"]] == [told["measured"]["pool_tokens"]] * 2
+        assert two.containers(every=True)[0] == before
+
         _loads_with_the_vllm_of_the_image(two, name)
         _a_token_that_is_not_the_models_own_is_seen(two)
 

@@ -65,18 +65,6 @@ def encoded(argv: list[str], **parts: Any) -> str:
     return base64.b64encode(json.dumps({**asked, "beside": None, **parts}).encode()).decode()
 
 
-def answer(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text.splitlines()[-1])
-    return found
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "tiny-cycle"
-    install.model(install.environment(), folder)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sizes") / pyz.SIZES
@@ -84,15 +72,99 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_pool_of_the_tiny_model_is_what_a_real_rank_logs(tiny: Path, archive: Path) -> None:
-    argv = [str(tiny), "--dtype", "float32", "--enforce-eager", "--max-model-len", "1024"]
+@dataclass(frozen=True)
+class Engine:
+    """What real vLLM held and logged: bytes of weights and of cache by rank, bytes for the cache, tokens of it."""
+
+    weights: list[int]
+    cache: list[int]
+    available: list[float]
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One model on so many ranks, as it is told without weights and as real vLLM loaded it on this CPU."""
+
+    told: dict[str, Any]
+    real: Engine
+
+
+# By name: model, ranks, more arguments. `odd` has one head of keys for two ranks, a vocabulary that is padded and
+# cannot be halved, and one table for words in and out; its values are vLLM's own dummies.
+_LOADED: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "tiny-2": ("tiny-cycle", 2, {"dtype": "float32"}),
+    "qwen3-2": ("qwen3", 2, {}),
+    "odd-2": ("odd", 2, {"load_format": "dummy"}),
+    "tiny-1": ("tiny-cycle", 1, {"dtype": "float32"}),
+    "qwen3-1": ("qwen3", 1, {}),
+}
+
+
+@pytest.fixture(scope="module")
+def loaded(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
+    models = tmp_path_factory.mktemp("models")
+    install.model(install.environment(), models / "tiny-cycle")
+    run(["-m", "scripts.checkpoints", str(models), "--kind", "qwen3", "--device", "cpu"], PYTHONPATH=str(CHECKOUT))
+    odd = json.loads((models / "qwen3" / "config.json").read_text())
+    odd |= {"num_key_value_heads": 1, "vocab_size": 2051, "tie_word_embeddings": True}
+    (models / "odd").mkdir()
+    (models / "odd" / "config.json").write_text(json.dumps(odd))
+    engines, requests = [], []
+    for model, ranks, more in _LOADED.values():
+        engine = {"model": str(models / model), "tensor_parallel_size": ranks, "max_model_len": 1024, **more}
+        engines.append(json.dumps(engine))
+        argv = [engine.pop("model"), "--enforce-eager"]
+        argv += [word for key, value in engine.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+        requests.append(encoded(argv))
     space = {"VLLM_CPU_KVCACHE_SPACE": "1"}
-    told = answer(run([str(archive), encoded(argv)], **space).stdout)
-    real = run([str(_HERE / "witness.py"), str(tiny)], **space, VLLM_HOST_IP="127.0.0.1")
-    [logged] = set(re.findall(r"KV cache size: ([0-9,]+) tokens", real.stdout + real.stderr))
+    told = run([str(_HERE / "several.py"), str(archive), *requests], **space).stdout.splitlines()
+    # Both ranks share this machine's processors.
+    alone = {"VLLM_HOST_IP": "127.0.0.1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    real = engines_of(run([str(_HERE / "witness.py"), *engines], **space, **alone).stdout)
+    return {
+        name: Loaded(json.loads(answer), engine)
+        for name, answer, engine in zip(_LOADED, told, real, strict=True)
+    }
+
+
+def engines_of(log: str) -> list[Engine]:
+    found, *rest = [], *re.split(r"^held: (.*)\n", log, flags=re.MULTILINE)
+    for text, held in zip(rest[0::2], rest[1::2], strict=False):
+        [tokens] = set(re.findall(r"KV cache size: ([0-9,]+) tokens", text))
+        available = [float(it) for it in re.findall(r"Explicitly set \(([0-9.]+)/[0-9.]+\) GiB for KV cache", text)]
+        ranks = json.loads(held)
+        weights, cache = ([rank[name] for rank in ranks] for name in ("weights", "cache"))
+        found.append(Engine(weights, cache, available, int(tokens.replace(",", ""))))
+    return found
+
+
+@pytest.mark.parametrize("name", _LOADED)
+def test_weights_are_what_loaded_ranks_hold(loaded: dict[str, Loaded], name: str) -> None:
+    """Also where a rank holds more than its share: heads of keys, padding of the vocabulary, norms, tables."""
+    one = loaded[name]
+    assert [rank["weights_bytes"] for rank in one.told["ranks"]] == one.real.weights
+
+
+@pytest.mark.parametrize("name", _LOADED)
+def test_the_pool_is_what_real_ranks_log_and_a_token_costs_what_they_take(
+    loaded: dict[str, Loaded], name: str
+) -> None:
+    told, real = loaded[name].told, loaded[name].real
     [pool] = told["pools"]
     assert (told["source"], pool["available"], pool["problem"]) == ("setting", _GIB, None)
-    assert pool["tokens"] == int(logged.replace(",", ""))
+    assert real.available == [1.0] * len(real.weights)
+    assert pool["tokens"] == real.tokens
+    assert [cache / real.tokens for cache in real.cache] == pytest.approx(
+        [pool["bytes_per_token"]] * len(real.cache), rel=0.01
+    )
+
+
+def test_what_two_ranks_cannot_share_is_counted_on_both(loaded: dict[str, Loaded]) -> None:
+    """The one head of keys of `odd` is on both ranks, so a token costs each as much as with two heads."""
+    odd, shared = loaded["odd-2"].told, loaded["qwen3-2"].told
+    [one], [two] = odd["pools"], shared["pools"]
+    assert one["bytes_per_token"] * 2 == two["bytes_per_token"]
 
 
 def checkpoint(folder: Path, kind: str) -> Path:
