@@ -6,7 +6,7 @@ from recipe.errors import HallmarkError
 from recipe.image import client, engine
 from scripts.bases import archive, vllm
 
-_BASES = {"cpu": vllm.cpu, "arm64": vllm.arm64}
+_BASES = {"cpu": vllm.cpu, "released": vllm.released, "arm64": vllm.arm64}
 
 
 def main(names: list[str]) -> int:

