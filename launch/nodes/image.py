@@ -30,6 +30,9 @@ _REPOSITORY = "hallmark"
 # Whoever tidies up on a node with `docker image prune` takes what has no tag.
 KEPT = "hallmark-kept"
 _BASE = "org.opencontainers.image.base"
+# An engine fetches a layer once for all who pull it. A pull that follows on one whose connection was lost may join what
+# that one had begun, through a way that is gone, and fail with it; only the next one begins anew.
+_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -194,16 +197,17 @@ class StagedImage:
         return done.stdout.strip() == self.id
 
     def _bring(self, place: Place, once: Callable[[], None], say: Callable[[str], None]) -> None:
-        """Do it, and once more when it breaks: the way to the registry goes through the connection that was lost."""
-        try:
-            once()
-        except Mismatch:
-            raise
-        except HallmarkError as error:
-            if engine.DISK_FULL in str(error).lower() or "disk is full" in str(error):
+        """Do it, and again when it breaks: the way to the registry goes through the connection that was lost."""
+        for left in reversed(range(_TRIES)):
+            try:
+                once()
+                break
+            except Mismatch:
                 raise
-            say(f"  {place.name}: once more, because {error}")
-            once()
+            except HallmarkError as error:
+                if not left or engine.DISK_FULL in str(error).lower() or "disk is full" in str(error):
+                    raise
+                say(f"  {place.name}: once more, because {error}")
 
     def _pull(self, place: Place, source: Reference, manifest: str, say: Callable[[str], None], bars: Bars) -> None:
         say(f"  {place.name} gets {self.reference}")

@@ -9,7 +9,8 @@ from launch.nodes import image, layers, reach
 from launch.nodes.image import KEPT, staged
 from launch.nodes.staging import silent
 from launch.plan.place import Place
-from recipe.errors import Mismatch, Refused
+from recipe.errors import HallmarkError, Mismatch, Refused, Unreachable
+from recipe.image.engine import explain
 from recipe.image.reference import Reference
 
 LEFT, RIGHT = Place("left", "user@left"), Place("right", "user@right")
@@ -18,12 +19,12 @@ SOURCE = Reference("127.0.0.1:5", "hallmark")
 
 
 class Nodes:
-    """Notes what is asked of nodes; `got` is the image that a pull brings."""
+    """Notes what is asked of nodes; `got` is the image that a pull brings, `broken` how the next pulls fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[str, ...]] = []
         self.got = f"sha256:{SENT}"
-        self.broken = False
+        self.broken: list[HallmarkError] = []
         monkeypatch.setattr(reach, "docker", self.docker)
         monkeypatch.setattr(image, "_seen", self.seen)
         monkeypatch.setattr(layers, "pull", self.pull)
@@ -35,12 +36,17 @@ class Nodes:
     def pull(self, place: Place, name: str, hear: layers.Hear) -> None:
         self.asked.append((place.name, "pull", name))
         if self.broken:
-            raise Refused("docker pull failed: unexpected EOF", where=f"node {place.name}")
+            raise self.broken.pop(0)
 
     @staticmethod
     @contextmanager
     def seen(source: Reference, place: Place) -> Iterator[Reference]:
         yield source
+
+
+# Of the first pull, and of the second one, which waited for a layer that the engine still fetched for the first.
+LOST = Unreachable("node right cannot be reached: Connection to 127.0.0.2 closed by remote host.")
+INHERITED = Refused("docker pull failed: dial tcp 127.0.0.1:46415: connect: connection refused", where="node right")
 
 
 @pytest.fixture
@@ -66,7 +72,37 @@ def test_b4_a_node_that_got_another_image_is_named_and_keeps_no_name_of_it(nodes
 
 
 def test_b4_a_transfer_that_broke_is_an_error_that_names_its_node(nodes: Nodes) -> None:
-    nodes.broken = True
+    nodes.broken = [Refused("docker pull failed: unexpected EOF", where="node right")]
     with pytest.raises(Refused, match="node right: docker pull failed: unexpected EOF"):
         pull()
     assert not any(words[1] == "tag" for words in nodes.asked)
+
+
+def bring() -> list[str]:
+    said: list[str] = []
+    image = staged("vllm:1", SENT, [RIGHT])
+    image._bring(RIGHT, lambda: image._pull(RIGHT, SOURCE, MANIFEST, lambda line: None, silent), said.append)
+    return said
+
+
+def test_a_pull_that_only_inherits_the_failure_of_the_one_before_is_made_once_more(nodes: Nodes) -> None:
+    nodes.broken = [LOST, INHERITED]
+    assert bring() == [f"  right: once more, because {error}" for error in (LOST, INHERITED)]
+    assert nodes.asked[-1] == ("right", "tag", f"sha256:{SENT}", f"{KEPT}:{SENT[:12]}")
+
+
+def test_a_pull_that_fails_again_and_again_ends_with_its_last_error(nodes: Nodes) -> None:
+    nodes.broken = [LOST, INHERITED, Refused("docker pull failed: unexpected EOF", where="node right")]
+    with pytest.raises(Refused, match="unexpected EOF"):
+        bring()
+    assert [words[1] for words in nodes.asked] == ["pull"] * 3
+
+
+def test_what_another_pull_cannot_mend_is_told_at_once(nodes: Nodes) -> None:
+    full = explain(["failed to register layer: write /usr/lib/x: no space left on device"], "docker pull failed")
+    for error in (full, Mismatch("node right got another image")):
+        nodes.broken = [error]
+        nodes.asked.clear()
+        with pytest.raises(type(error), match=str(error)):
+            bring()
+        assert [words[1] for words in nodes.asked] == ["pull"]
