@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +50,8 @@ class Stage:
 
     def begin(self, *words: str) -> "subprocess.Popen[str]":
         """Start `hallmark` in a session of its own; what it tells can be read, and ends when it takes too long."""
-        argv = [str(Path(sys.executable).parent / "hallmark"), "--home", str(self.home), *words]
         command = subprocess.Popen(
-            argv,
+            self._argv(words),
             env=self._environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -77,6 +76,15 @@ class Stage:
         if ended.status:
             raise HallmarkError(f"hallmark {' '.join(words)} ended with {ended.status}:\n{ended.told}")
         return ended
+
+    def asked(self, *words: str) -> tuple[int, Any]:
+        """Exit status and document of a command that looks."""
+        argv = self._argv([*words, "--json"])
+        done = subprocess.run(argv, env=self._environment, stdout=subprocess.PIPE, timeout=_PATIENCE, check=False)
+        return done.returncode, json.loads(done.stdout)
+
+    def _argv(self, words: Sequence[str]) -> list[str]:
+        return [str(Path(sys.executable).parent / "hallmark"), "--home", str(self.home), *words]
 
     def until_told(self, command: "subprocess.Popen[str]", text: str) -> None:
         """Wait until a command that was begun tells this."""
