@@ -122,10 +122,7 @@ def loaded(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     # Both ranks share this machine's processors.
     alone = {"VLLM_HOST_IP": "127.0.0.1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     real = engines_of(run([str(_HERE / "witness.py"), *engines], **space, **alone).stdout)
-    return {
-        name: Loaded(json.loads(answer), engine)
-        for name, answer, engine in zip(_LOADED, told, real, strict=True)
-    }
+    return {name: Loaded(json.loads(answer), engine) for name, answer, engine in zip(_LOADED, told, real, strict=True)}
 
 
 def engines_of(log: str) -> list[Engine]:
@@ -147,9 +144,7 @@ def test_weights_are_what_loaded_ranks_hold(loaded: dict[str, Loaded], name: str
 
 
 @pytest.mark.parametrize("name", _LOADED)
-def test_the_pool_is_what_real_ranks_log_and_a_token_costs_what_they_take(
-    loaded: dict[str, Loaded], name: str
-) -> None:
+def test_the_pool_is_what_real_ranks_log_and_a_token_costs_what_they_take(loaded: dict[str, Loaded], name: str) -> None:
     told, real = loaded[name].told, loaded[name].real
     [pool] = told["pools"]
     assert (told["source"], pool["available"], pool["problem"]) == ("setting", _GIB, None)
