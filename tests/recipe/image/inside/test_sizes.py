@@ -20,7 +20,7 @@ from recipe.config.paths import CHECKOUT
 from recipe.image import pyz
 from scripts.checkpoints import deepseek
 from scripts.checkpoints.kinds import KINDS
-from scripts.checkpoints.sizes import REAL
+from scripts.checkpoints.sizes import REAL, Sizes
 from scripts.demo import install
 from tests.proofs import trees
 
@@ -162,12 +162,11 @@ def test_what_two_ranks_cannot_share_is_counted_on_both(loaded: dict[str, Loaded
     assert one["bytes_per_token"] * 2 == two["bytes_per_token"]
 
 
-def checkpoint(folder: Path, kind: str) -> Path:
-    """DeepSeek-V4-Flash's own dimensions: a configuration, and a file whose header is true and whose bytes are a
-    hole."""
+def checkpoint(folder: Path, sizes: Sizes, **config: Any) -> Path:
+    """A DeepSeek-V4 of these dimensions: its configuration, and a file with a true header whose bytes are a hole."""
     folder.mkdir(parents=True)
     header, end = {}, 0
-    for tensor in deepseek.tensors(KINDS[kind], FULL):
+    for tensor in deepseek.tensors(KINDS["native"], sizes):
         for name, (shape, element) in tensor.stored().items():
             size = prod(shape) * _WIDTHS[element]
             header[name] = {"dtype": element, "shape": shape, "data_offsets": [end, end + size]}
@@ -176,16 +175,15 @@ def checkpoint(folder: Path, kind: str) -> Path:
     with (folder / "model.safetensors").open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         file.truncate(8 + len(text) + end)
-    config = deepseek.config(KINDS[kind], FULL)
-    config["max_position_embeddings"] = 16 * 65536
-    config["rope_scaling"]["original_max_position_embeddings"] = 65536
-    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_text(json.dumps(deepseek.config(KINDS["native"], sizes) | config))
     return folder
 
 
 @pytest.fixture(scope="module")
 def flash(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return checkpoint(tmp_path_factory.mktemp("deepseek") / "flash", "native")
+    scaling = deepseek.config(KINDS["native"], FULL)["rope_scaling"] | {"original_max_position_embeddings": 65536}
+    folder = tmp_path_factory.mktemp("deepseek") / "flash"
+    return checkpoint(folder, FULL, max_position_embeddings=16 * 65536, rope_scaling=scaling)
 
 
 @dataclass(frozen=True)
@@ -203,19 +201,19 @@ class Flash:
 def told(flash: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Flash]:
     @cache
     def ask(release: str) -> Flash:
-        def asked(ranks: int, dtype: str, *more: str, available: int = 10 * _GIB) -> str:
+        def asked(ranks: int, dtype: str, *more: str, available: int = 10 * _GIB, **parts: Any) -> str:
             argv = [str(flash), "--kv-cache-dtype", dtype, "--block-size", "256", "--trust-remote-code"]
             argv += ["--tensor-parallel-size", str(ranks), "--distributed-executor-backend", "mp"]
             # Graphs are captured by kernels of packages that are not here.
             argv += ["--enforce-eager", "--speculative-config", DSPARK, "--max-num-seqs", "4", *more]
             capability = [9, 0] if release < "0.29" else [12, 1]
-            return encoded(argv, device="cuda", capability=capability, gpus=ranks, available=available)
+            return encoded(argv, device="cuda", capability=capability, gpus=ranks, available=available, **parts)
 
         tree = trees.patched(release, tmp_path_factory.mktemp("patched") / "tree")
         requests = [
             asked(2, "fp8", "--max-model-len", "131072"),
             asked(2, "nvfp4_ds_mla", "--max-model-len", "131072"),
-            asked(1, "fp8", "--max-model-len", "131072"),
+            asked(1, "fp8", "--max-model-len", "131072", without=[*KINDS_OF_CACHE.values()]),
             asked(1, "fp8", "--max-model-len", "1048576", available=_GIB),
         ]
         lines = run([str(_HERE / "uncompiled.py"), str(CHECKOUT), str(tree), *requests]).stdout.splitlines()
@@ -232,17 +230,44 @@ def kinds(told: dict[str, Any]) -> list[tuple[Any, ...]]:
     )
 
 
-# A token's slot has 584 bytes in a main or windowed cache, 132 in the indexer's; pages are padded.
-CACHES = [
-    ("CompressorStateCache", False, 20, 128, 1, 8, 32832),
-    ("CompressorStateCache", False, 21, 8, 1, 4, 8640),
-    ("CompressorStateCache", False, 21, 8, 1, 4, 32832),
-    ("DeepseekV4Attention", False, 20, None, 128, 256, 1728),
-    ("DeepseekV4Attention", False, 21, None, 4, 256, 37440),
-    ("DeepseekV4IndexerCache", False, 21, None, 4, 256, 8640),
-    ("DeepseekV4SWACache", False, 43, 128, 1, 64, 37440),
-    ("DeepseekV4SWACache", True, 3, 128, 1, 64, 37440),
-]
+def page(slots: int, size: int) -> int:
+    """Bytes of so many slots; FlashMLA's pages are multiples of 576 bytes."""
+    return -(-slots * size // 576) * 576
+
+
+def by_hand(sizes: Sizes) -> list[tuple[Any, ...]]:
+    """Every cache of a model of these dimensions with pages of 256 tokens, worked out from the dimensions.
+
+    A slot of a main or windowed cache has 448 bytes of values, 128 of rotated ones and 8 of scales; the indexer's has
+    a byte each and 4 of scales. A compressor keeps values and scores as float32; by four it works on two overlapping
+    windows.
+    """
+    slot, index = 448 + 128 + 8, sizes.index_dim + 4
+    four, many = sizes.ratios.count(4), sizes.ratios.count(128)
+    state, index_state = 2 * sizes.head_dim * 4, 2 * sizes.index_dim * 4
+    return [
+        ("CompressorStateCache", False, many, 128, 1, 8, page(8, state)),
+        ("CompressorStateCache", False, four, 8, 1, 4, page(4, 2 * index_state)),
+        ("CompressorStateCache", False, four, 8, 1, 4, page(4, 2 * state)),
+        ("DeepseekV4Attention", False, many, None, 128, 256, page(256 // 128, slot)),
+        ("DeepseekV4Attention", False, four, None, 4, 256, page(256 // 4, slot)),
+        ("DeepseekV4IndexerCache", False, four, None, 4, 256, page(256 // 4, index)),
+        ("DeepseekV4SWACache", False, sizes.layers, 128, 1, 64, page(64, slot)),
+        ("DeepseekV4SWACache", True, sizes.stages, 128, 1, 64, page(64, slot)),
+    ]
+
+
+# The kinds of cache by the names that their layers have in FULL; the draft's stages count on behind the trunk.
+KINDS_OF_CACHE = {
+    "sliding window": r"\.(\d|[1-3]\d|4[0-2])\.attn\.swa_cache$",
+    "the draft's sliding window": r"\.4[3-5]\.attn\.swa_cache$",
+    "compressed by 4": r"[02468]\.attn$",
+    "compressed by 128": r"[13579]\.attn$",
+    "indexer": r"\.indexer\.k_cache$",
+    "the indexer's compressor": r"\.indexer\.compressor\.state_cache$",
+    "compressor by 4": r"[02468]\.attn\.compressor\.state_cache$",
+    "compressor by 128": r"[13579]\.attn\.compressor\.state_cache$",
+}
 
 
 @pytest.mark.parametrize("release", ["0.25.1", "0.26.0", "0.28.0", "0.29.0", "0.31.0", "0.32.0", "0.33.0"])
@@ -253,7 +278,7 @@ def test_deepseek_v4_is_counted_without_a_gpu(
     if release not in CI and not request.config.getoption("--every-release"):
         pytest.skip("not among the releases of CI; --every-release runs it")
     found = told(release)
-    assert kinds(found.fp8) == CACHES
+    assert kinds(found.fp8) == by_hand(FULL)
     assert (found.nvfp4["ranks"], found.nvfp4["pools"]) == (found.fp8["ranks"], found.fp8["pools"])
     whole = found.one["checkpoint_bytes"]
     assert found.one["ranks"][0]["weights_bytes"] == pytest.approx(whole, rel=0.01)
@@ -267,3 +292,44 @@ def test_deepseek_v4_is_counted_without_a_gpu(
     [pool] = found.short["pools"]
     assert pool["tokens"] == 0
     assert "KV cache" in pool["problem"]
+
+
+def test_most_kinds_of_cache_cost_room_of_their_own(told: Callable[[str], Flash]) -> None:
+    """How much larger the pool of 0.33.0 would seem without one; the others lie beside larger ones in shared pages."""
+    found = told("0.33.0").one
+    [pool] = found["pools"]
+    more = dict(
+        zip(KINDS_OF_CACHE, (round(tokens / pool["tokens"] - 1, 2) for tokens in found["without"]), strict=True)
+    )
+    assert more == {
+        "sliding window": 0.03,
+        "the draft's sliding window": 0.0,
+        "compressed by 4": 0.15,
+        "compressed by 128": 0.04,
+        "indexer": 0.15,
+        "the indexer's compressor": 0.0,
+        "compressor by 4": 0.0,
+        "compressor by 128": 0.32,
+    }
+
+
+def test_an_h200_logged_the_pool_that_is_told_for_it(tmp_path: Path) -> None:
+    """The recorded start of docs/proofs/h200-0.26.0.md: DeepSeek-V4-Flash with 4 layers, 2 GiB for its cache."""
+    recorded = (CHECKOUT / "tests" / "cases" / "gates" / "logs" / "h200-0.26.0.log").read_text()
+    looked = json.loads((CHECKOUT / "docs" / "proofs" / "h200-0.26.0-2.json").read_text())
+    argv = [str(checkpoint(tmp_path / "model", REAL)), "--kv-cache-dtype", "fp8", "--block-size", "256"]
+    argv += ["--max-model-len", "4096", "--max-num-seqs", "4", "--enforce-eager", "--max-num-batched-tokens", "128"]
+    argv += ["--kv-cache-memory-bytes", str(2 * _GIB), "--speculative-config", DSPARK]
+    request = encoded(argv, device="cuda", capability=[9, 0])
+    told = json.loads(run([str(_HERE / "uncompiled.py"), str(CHECKOUT), str(trees.released("0.26.0")), request]).stdout)
+    [pool] = told["pools"]
+    assert (told["source"], pool["problem"]) == ("setting", None)
+    [logged] = re.findall(r"GPU KV cache size: ([0-9,]+) tokens", recorded)
+    assert pool["tokens"] == int(logged.replace(",", ""))
+    caches = looked["cases"]["native-released"]["caches"]
+    assert pool["blocks"] == caches[-1]["blocks"]
+    assert kinds(told) == by_hand(REAL)
+    assert pool["groups"] == len(caches) - 1
+    # What kernels make of the weights is counted there too.
+    [taken] = re.findall(r"Model loading took ([0-9.]+) GiB", recorded)
+    assert told["ranks"][0]["weights_bytes"] / _GIB == pytest.approx(float(taken), rel=0.035)

@@ -1,5 +1,8 @@
 """Lets the Python files of a CUDA release be imported without its compiled parts, then answers requests of sizes.
 
+A request may have `without`: expressions; the answer then has the tokens of the pool of a group whose caches with such
+names (of layers) were forgotten, for each.
+
 `python uncompiled.py CHECKOUT TREE REQUEST…`, run by the interpreter that has vLLM's dependencies for the CPU.
 Stand-ins here: the extension modules, which register kernels; what asks whether a kernel exists (it does); the
 decorators of Triton.
@@ -73,6 +76,23 @@ def _config(self: Any, kwargs: Any = None, num_warps: int = 4, num_stages: int =
     self.kwargs, self.num_warps, self.num_stages = kwargs, num_warps, num_stages
 
 
+def without(request: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request that has `without`; the pools are counted by the same code."""
+    from recipe.image.inside import pool, sizes
+
+    whole, forgotten = pool.size, list[int]()
+
+    def size(config: Any, specs: list[dict[str, Any]], available: int) -> pool.Pool:
+        for expression in request.get("without", ()):
+            rest = [{n: spec for n, spec in one.items() if not re.search(expression, n)} for one in specs]
+            assert len(rest[0]) < len(specs[0]), f"no cache is called {expression}"
+            forgotten.append(whole(config, rest, available).tokens)
+        return whole(config, specs, available)
+
+    with mock.patch.object(pool, "size", size):
+        return {**sizes.answer(request), "without": forgotten}
+
+
 def main() -> None:
     checkout, tree, *requests = sys.argv[1:]
     out = os.fdopen(os.dup(1), "w")
@@ -82,7 +102,7 @@ def main() -> None:
     sys.path.append(checkout)
     sys.meta_path.append(Extensions())
     kernels()
-    from recipe.image.inside import device, sizes
+    from recipe.image.inside import device
 
     become, known = device.stand_in, set[Any]()
 
@@ -95,7 +115,7 @@ def main() -> None:
 
     with mock.patch.object(device, "stand_in", with_libraries):
         for request in requests:
-            print(json.dumps(sizes.answer(json.loads(base64.b64decode(request)))), file=out, flush=True)
+            print(json.dumps(without(json.loads(base64.b64decode(request)))), file=out, flush=True)
 
 
 if __name__ == "__main__":
