@@ -68,7 +68,8 @@ def test_every_command_and_option_that_a_page_speaks_of_is_there(page: Path) -> 
 def test_the_pages_were_read() -> None:
     read = {page.name: list(typed(page)) for page in PAGES}
     assert read["two-sparks.md"][0][:4] == ["init", "two", "--node", "spark-a=local"]
-    assert [words[0] for words in read["h200.md"]] == ["init", "preflight", "pin", "model", "image", "launch"]
+    for page in ("two-sparks.md", "h200.md"):
+        assert {"init", "preflight", "pin", "model", "image", "launch"} <= {words[0] for words in read[page]}
 
 
 def test_the_lines_that_give_a_profile_a_key_do_that(world: World, tmp_path: Path) -> None:
