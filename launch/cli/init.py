@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from launch.cli.context import Context
+from recipe.config.load import load_profile
 from recipe.errors import HallmarkError
 
 
@@ -46,6 +47,10 @@ def init(
     asks = not yes and sys.stdin.isatty()
     ledger.called_so(name)
     path = out or context.home / "configs" / "clusters" / f"{name}.yaml"
+    # Before anything is asked, and before machines are looked at.
+    ledger.free(path)
+    if profile is not None:
+        load_profile(context.home, profile)
     given = list(addresses)
     if not given and asks:
         given = _prompt("Machines, head first, as you give them to ssh (or `local`), with blanks between").split()

@@ -115,7 +115,10 @@ def main() -> None:
         status = context.fail(HallmarkError(f"{name} needs a command", hint=f"one of {known}"))
     except click.ClickException as error:
         status = context.fail(HallmarkError(error.format_message(), hint="see hallmark --help"))
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
+        if isinstance(error, click.Abort):
+            # It stands behind a question that was not answered.
+            print(file=sys.stderr)
         context.fail(HallmarkError("interrupted"))
         status = _INTERRUPTED
     except BrokenPipeError:

@@ -82,9 +82,8 @@ def remove(context: Context, cluster: str) -> None:
     from launch.ledger import service as ledger
     from launch.nodes.systemd import manager
 
-    opened = work(context.home, cluster, context.say)
-    changed = ledger.remove(opened.cluster.name, manager())
+    changed = ledger.remove(context.home, cluster, manager())
     context.emit(
-        {"cluster": opened.cluster.name, "changed": changed},
+        {"cluster": cluster, "changed": changed},
         lambda: "removed" if changed else "nothing to do: there is no such unit",
     )

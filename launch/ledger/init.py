@@ -46,6 +46,16 @@ def called_so(name: str) -> None:
         raise HallmarkError(said["message"], where="NAME", hint=said["hint"]) from None
 
 
+def free(path: Path) -> None:
+    """Errors: Refused when there is a file already, or a link to one that may come."""
+    if os.path.lexists(path):
+        raise _there(path)
+
+
+def _there(path: Path) -> Refused:
+    return Refused("is there already, and is never overwritten", where=str(path), hint="choose another name")
+
+
 def nodes(addresses: Sequence[str]) -> list[Named]:
     """Look at every node. `NAME=ADDRESS` gives it a name, else it is called as its host.
 
@@ -141,9 +151,7 @@ def write(home: Path, path: Path, content: str) -> list[str]:
 
     Errors: Refused when there is a file already; ConfigError when what was given breaks a rule.
     """
-    there = Refused("is there already, and is never overwritten", where=str(path), hint="choose another name")
-    if path.exists():
-        raise there
+    free(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.stem}.{os.getpid()}.yaml")
     try:
@@ -155,9 +163,7 @@ def write(home: Path, path: Path, content: str) -> list[str]:
         # Unlike a rename this fails when somebody was faster.
         os.link(fresh, path)
     except FileExistsError:
-        raise Refused(
-            "is there already, and is never overwritten", where=str(path), hint="choose another name"
-        ) from None
+        raise _there(path) from None
     finally:
         fresh.unlink(missing_ok=True)
     return [f"{it.severity}: {_of(it.problem, fresh, path)}" for it in checked.findings]

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from launch.engines.words import shell
 from launch.group.clock import Step
 from launch.group.journal import Event, Journal
 from launch.group.transition import STOP_SECONDS, Generation, restore, switch
@@ -51,8 +53,13 @@ class Outcome:
 
     @property
     def curl(self) -> str:
+        """One line for a shell that asks for a completion; a key is read where it is, and not shown."""
         body = json.dumps({"model": self.plan.model_name, "prompt": "Hello", "max_tokens": 16})
-        return f"curl -s {self.url}/v1/completions -H 'Content-Type: application/json' -d '{body}'"
+        url = shlex.quote(f"{self.url}/v1/completions")
+        kind, _, name = self.plan.ranks[0].secrets.get("VLLM_API_KEY", "").partition(":")
+        value = f"${name}" if kind == "env" else f"$(cat {shell(name, home=True)})"
+        key = f' -H "Authorization: Bearer {value}"' if kind else ""
+        return f"curl -s {url}{key} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
 
     def to_json(self) -> dict[str, Any]:
         return {

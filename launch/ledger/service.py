@@ -6,11 +6,13 @@ from pathlib import Path
 
 from launch.ledger.work import Work
 from launch.nodes.systemd import Manager
-from launch.plan.unit import unit, unit_name
+from launch.plan.unit import unit, unit_name, unquoted
+from recipe.config.load import load_cluster
 from recipe.errors import Refused
 
-# What decides where Hallmark finds things; a service starts without any of it.
-_KEPT = ("HALLMARK_STATE", "HALLMARK_CACHE", "HALLMARK_SSH_CONFIG", "DOCKER_HOST", "DOCKER_CONFIG", "PATH", "HOME")
+# What decides where Hallmark finds things; a service starts without any of it, in another folder.
+_PATHS = ("HALLMARK_STATE", "HALLMARK_CACHE", "HALLMARK_SSH_CONFIG", "DOCKER_CONFIG")
+_KEPT = (*_PATHS, "XDG_STATE_HOME", "XDG_CACHE_HOME", "DOCKER_HOST", "PATH", "HOME")
 
 
 def text(work: Work, manager: Manager) -> str:
@@ -35,6 +37,9 @@ def text(work: Work, manager: Manager) -> str:
             hint = "name a file of one line instead, as file:PATH, and launch that"
             raise Refused(f"the group needs the secret {unset[0]}, which a service does not have", hint=hint)
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    for name in _PATHS:
+        if environment.get(name):
+            environment[name] = str(Path(environment[name]).expanduser().absolute())
     return unit(work.cluster.name, command(work), environment, manager.user, manager.target)
 
 
@@ -45,10 +50,36 @@ def command(work: Work) -> list[str]:
 
 
 def install(work: Work, manager: Manager) -> bool:
-    """Write and start it; False when nothing had to be changed. Errors: Refused."""
-    return manager.install(unit_name(work.cluster.name), text(work, manager))
+    """Write and start it; False when nothing had to be changed.
+
+    Errors: Refused, also when another cluster's file of the same name has such a unit.
+    """
+    name = unit_name(work.cluster.name)
+    other = _watched(manager.text(name) or "")
+    if other is not None and other != str(work.cluster.path.absolute()) and Path(other).is_file():
+        raise Refused(
+            f"{manager.folder / name} watches the cluster of another file: {other}",
+            hint=f"`hallmark service remove {work.cluster.name}` takes it away, or give one of the files another name",
+        )
+    return manager.install(name, text(work, manager))
 
 
-def remove(cluster: str, manager: Manager) -> bool:
-    """Stop and remove it; the group is left as it is. False when there was none. Errors: Refused."""
-    return manager.remove(unit_name(cluster))
+def _watched(text: str) -> str | None:
+    """The cluster file that a unit of ours watches: the last word of its command."""
+    for line in text.splitlines():
+        if line.startswith("ExecStart="):
+            return unquoted(line.rpartition(' "')[2].removesuffix('"'))
+    return None
+
+
+def remove(home: Path, cluster: str, manager: Manager) -> bool:
+    """Stop and remove it; the group is left as it is. False when there was none.
+
+    Errors: Refused; ConfigError when there is neither such a unit nor such a cluster.
+    """
+    name = Path(cluster).name.removesuffix(".yaml")
+    # Its file may be gone, or have a mistake; the unit can go all the same.
+    if manager.remove(unit_name(name)):
+        return True
+    load_cluster(home, cluster)
+    return False

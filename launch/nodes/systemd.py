@@ -4,6 +4,7 @@ import os
 import pwd
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,23 +25,54 @@ class Manager:
     def target(self) -> str:
         return "default.target" if self.own else "multi-user.target"
 
-    def install(self, name: str, text: str) -> bool:
-        """Write the unit, enable it and start it; False when exactly this was there. Errors: Refused."""
-        self._needed()
+    def text(self, name: str) -> str | None:
+        """The unit as it is there; None when there is none."""
         path = self.folder / name
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return path.read_text(encoding="utf-8") if path.is_file() else None
+
+    def install(self, name: str, text: str) -> bool:
+        """Write the unit, enable it and start it; False when exactly this was there.
+
+        Errors: Refused with systemd's own words; the unit that was there before, or none, is there again.
+        """
+        self._needed()
+        before = self.text(name)
+        if before == text:
             self._control("enable", "--now", name)
             return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        self.folder.mkdir(parents=True, exist_ok=True)
         try:
+            self._put(name, text)
             self._control("daemon-reload")
             self._control("enable", name)
             self._control("restart", name)
         except BaseException:
-            path.unlink()
+            self._put_back(name, before)
             raise
         return True
+
+    def _put(self, name: str, text: str) -> None:
+        fresh = self.folder / f".{name}.{os.getpid()}"
+        try:
+            fresh.write_text(text, encoding="utf-8")
+            fresh.replace(self.folder / name)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def _put_back(self, name: str, before: str | None) -> None:
+        # Whatever of this fails too, the reason that is told is why the unit was not installed.
+        with suppress(Refused):
+            if before is None:
+                self._control("disable", "--now", name)
+        with suppress(OSError, Refused):
+            if before is None:
+                (self.folder / name).unlink(missing_ok=True)
+            else:
+                self._put(name, before)
+            self._control("daemon-reload")
+        if before is not None:
+            with suppress(Refused):
+                self._control("restart", name)
 
     def remove(self, name: str) -> bool:
         """Stop, disable and remove the unit; False when there is none. Errors: Refused."""

@@ -1,5 +1,6 @@
 """The systemd unit that runs the watch of a cluster. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -34,3 +35,8 @@ def quoted(text: str) -> str:
 def word(text: str) -> str:
     """A word of a command, in which `$` would begin a variable."""
     return quoted(text).replace("$", "$$")
+
+
+def unquoted(text: str) -> str:
+    """What `word` made this of, without its quotes."""
+    return re.sub(r'\\([\\"])|%(%)|\$(\$)', lambda found: found[found.lastindex or 0], text)

@@ -135,7 +135,7 @@ def _largest_capture(serve: Mapping[str, Any]) -> tuple[Loc, int] | None:
 def api_key(profile: Loaded[Profile]) -> Iterator[Finding]:
     """An API that other machines reach should ask for a key."""
     host = profile.value.serve.get("host")
-    if loopback(host) or "VLLM_API_KEY" in profile.value.env:
+    if loopback(host) or profile.value.env.get("VLLM_API_KEY"):
         return
     yield finding(
         "warning",
@@ -150,7 +150,7 @@ def api_key(profile: Loaded[Profile]) -> Iterator[Finding]:
 def open_routes(profile: Loaded[Profile], api: ApiRoutes) -> Iterator[Finding]:
     """A key guards only some of the paths of an API that other machines reach."""
     host = profile.value.serve.get("host")
-    if loopback(host) or "VLLM_API_KEY" not in profile.value.env:
+    if loopback(host) or not profile.value.env.get("VLLM_API_KEY"):
         return
     served = [route for route in api.left_open(profile.value) if route.kind != "tells"]
     if served:

@@ -2,10 +2,18 @@
 
 import json
 import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from launch.ledger.history import Revision
+from launch.ledger.launch import Outcome
+from launch.plan.group import Subject, plan_group
+from recipe.config.check import check_cluster
+from recipe.config.paths import CHECKOUT
+from scripts.engines.packages import program
 from tests.standin.world import World
 
 
@@ -24,6 +32,35 @@ def test_a_launch_says_where_it_answers(world: World) -> None:
     for word in ("curl", found["url"], '"tiny"'):
         assert word in found["curl"]
     assert found["curl"] in world.run("launch", "pair").out
+
+
+def test_the_curl_line_works_as_it_is_printed_also_with_a_key_which_it_does_not_show(
+    world: World, tmp_path: Path
+) -> None:
+    program("curl", "curl")
+    (tmp_path / "it's a key").write_text("THE-VALUE-ITSELF\n")
+    world.patches.setenv("HOME", str(tmp_path))
+    serve = {"served-model-name": "it's tiny", "host": world.host, "tensor-parallel-size": 2}
+    world.profile("a", env={"VLLM_API_KEY": "file:~/it's a key"}, serve=serve, gates={"trial": ["answers"]})
+    line = world.done("launch", "pair")["curl"]
+    asked = subprocess.run(["sh", "-c", line], check=True, capture_output=True, text=True).stdout
+    assert json.loads(asked)["choices"][0]["text"]
+    assert "THE-VALUE-ITSELF" not in line
+    models = ["curl", "-s", f"http://{world.host}:{world.api}/v1/models"]
+    bare = subprocess.run(models, check=True, capture_output=True, text=True).stdout
+    assert json.loads(bare) == {"error": "Unauthorized"}
+
+
+def test_the_curl_line_reads_a_key_of_the_shell() -> None:
+    checked = check_cluster(CHECKOUT, "two-spark.example")
+    plan = plan_group(checked.profile, checked.cluster, Subject("image", "x", None, digest="0" * 64))
+    plan = replace(plan, ranks=(replace(plan.ranks[0], secrets={"VLLM_API_KEY": "env:THE_KEY"}), *plan.ranks[1:]))
+    line = Outcome("two", 1, True, plan, None, [], [], 0.0, plan.api_url).curl
+    assert line == (
+        'curl -s http://192.168.177.11:8000/v1/completions -H "Authorization: Bearer $THE_KEY"'
+        """ -H 'Content-Type: application/json' -d '{"model": "deepseek-v4-flash", "prompt": "Hello","""
+        """ "max_tokens": 16}'"""
+    )
 
 
 def test_a_status_has_every_rank(running: World) -> None:

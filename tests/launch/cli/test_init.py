@@ -26,6 +26,13 @@ NODES = ("--node", "spark-a", "--node", "spark-b=nvidia@10.0.0.2")
 SPARKS = ("init", "two", *NODES, "--profile", "gb10-nvfp4")
 
 
+class Terminal(StringIO):
+    """Answers that somebody types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture
 def sparks(world: World, monkeypatch: pytest.MonkeyPatch) -> dict[str, NodeFacts]:
     """Two recorded Sparks in place of machines; the folder of the model is on the first."""
@@ -59,6 +66,23 @@ def test_a_file_that_is_there_is_never_overwritten(world: World, sparks: object)
     assert "two.yaml: is there already, and is never overwritten" in result.err
     assert sorted(it.name for it in path.parent.iterdir()) == ["pair.yaml", "two.yaml"]
     path.unlink()
+
+
+@pytest.mark.parametrize("wrong", ["file", "profile"])
+def test_what_cannot_become_a_file_is_refused_before_anybody_is_asked_or_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    monkeypatch.setattr(init, "look", lambda place: pytest.fail("a machine was looked at"))
+    monkeypatch.setattr(sys, "stdin", Terminal("spark-a spark-b\n"))
+    path = world.home / "configs/clusters/two.yaml"
+    if wrong == "file":
+        path.symlink_to("elsewhere.yaml")
+        says = "two.yaml: is there already, and is never overwritten"
+    else:
+        says = "there is no profile 'nosuch'"
+    result = world.run("init", "two", "--profile", "nosuch" if wrong == "profile" else "a")
+    assert (result.exit in (1, 2), says in result.err, "Machines" in result.err) == (True, True, False), result.err
+    path.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("name", ["../../two", "", "A b", ".two", "/etc/two"])
@@ -148,10 +172,6 @@ def test_a_text_is_read_back_as_it_was_written(word: str, tmp_path: Path) -> Non
 
 
 def test_who_sits_at_a_terminal_is_asked(world: World, sparks: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setattr(sys, "stdin", Terminal("spark-a spark-b=nvidia@10.0.0.2\ngb10-nvfp4\n2\n/my models\n"))
     result = world.run("init", "two")
     assert result.exit == Exit.OK, result.err
@@ -159,6 +179,17 @@ def test_who_sits_at_a_terminal_is_asked(world: World, sparks: object, monkeypat
     assert (written.profile, written.nodes[0].fabric) == ("gb10-nvfp4", "192.168.178.11")
     assert written.paths.models == "/my models"
     assert "Machines, head first" in result.err and "Machines" not in result.out
+
+
+def test_who_breaks_off_leaves_no_file_and_may_begin_again(
+    world: World, sparks: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of what is typed is told as Ctrl-C is."""
+    monkeypatch.setattr(sys, "stdin", Terminal("spark-a spark-b=nvidia@10.0.0.2\ngb10-nvfp4\n"))
+    result = world.run("init", "two")
+    assert (result.exit, result.err.splitlines()[-1]) == (130, "hallmark: interrupted")
+    assert [it.name for it in world.home.rglob("*two*") if "example" not in it.name] == []
+    assert world.run(*SPARKS, "--yes").exit == Exit.OK
 
 
 def test_one_node_needs_no_fabric() -> None:

@@ -343,11 +343,14 @@ def test_restarts_by_the_engine_are_drift() -> None:
 
 
 def test_everything_in_which_a_container_differs_is_told() -> None:
+    """D7: what a rank really got, also a variable that did not reach it."""
     config = {"Entrypoint": ["vllm"], "Cmd": ["serve", "/m"], "Env": ["A=1", "PATH=/bin"]}
     assert differences(PLAN.ranks[0], {"Image": "sha256:1", "Config": config}) == []
     other = {"Image": "sha256:2", "Config": {**config, "Cmd": ["serve", "/n"], "Env": ["A=2"]}}
     told = differences(PLAN.ranks[0], other)
     assert [line.split(" ")[0] for line in told] == ["image", "arguments", "A"]
+    [lacking] = differences(PLAN.ranks[0], {"Image": "sha256:1", "Config": {**config, "Env": ["PATH=/bin"]}})
+    assert lacking.startswith("A is None, planned was ")
 
 
 def test_a_folder_that_cannot_be_made_is_refused_with_its_node(

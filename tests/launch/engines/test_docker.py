@@ -33,6 +33,7 @@ def test_the_whole_command_is_one_list_of_words() -> None:
 
 
 def test_a_container_is_never_privileged_and_never_restarts_by_itself() -> None:
+    """E2: a rank that comes back alone waits for the others for ever."""
     words = run_argv(RANK)
     assert "--privileged" not in words
     assert words[words.index("--restart") + 1] == "no"

@@ -1,5 +1,6 @@
 """References to secrets."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,35 @@ def test_what_is_not_there_is_named_without_a_value(tmp_path: Path, monkeypatch:
         assert "secret\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (b"\n", "is empty"),
+        (b"  \n", "is empty"),
+        (b"hidden\r\n", "holds a carriage return"),
+        (b"\xef\xbb\xbfhidden\n", "holds a byte order mark"),
+        (b"hid\0den", "holds a NUL character"),
+    ],
+)
+def test_c6_a_file_that_holds_no_usable_secret_is_refused_without_its_value(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    """An empty key would leave the API open to everybody, although the profile says that it has one."""
+    (tmp_path / "key").write_bytes(content)
+    with pytest.raises(HallmarkError, match=f"the secret file:.*key {says}") as error:
+        resolve(f"file:{tmp_path}/key")
+    assert "hidden" not in str(error.value)
+
+
+def test_c6_a_variable_that_is_set_to_nothing_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THE_KEY", "")
+    world.profile("a", env={"VLLM_API_KEY": "env:THE_KEY"})
+    result = world.run("launch", "pair")
+    assert (result.exit, "the secret env:THE_KEY is empty — export THE_KEY" in result.err) == (2, True), result.err
+    assert world.processes() == []
+
+
 def test_a_key_in_a_file_is_named_everywhere_and_shown_nowhere(world: World, tmp_path: Path) -> None:
     """The file is read when a rank starts; arguments, labels, plans and rendered files have its path only."""
     key = tmp_path / "api-key"
@@ -47,3 +77,17 @@ def test_a_key_in_a_file_is_named_everywhere_and_shown_nowhere(world: World, tmp
     assert all(f"file:{key}" in text for text in (rendered.out, document.out, *files))
     assert not any("THE-VALUE-ITSELF" in text for text in shown)
     assert resolve(f"file:{key}") == "THE-VALUE-ITSELF"
+
+
+def test_c6_a_job_of_slurm_ends_when_the_file_of_its_secret_is_empty(world: World, tmp_path: Path) -> None:
+    key = tmp_path / "api key"
+    key.write_text("\n")
+    world.profile("a", env={"VLLM_API_KEY": f"file:{key}"})
+    nodes = [{"name": name, "address": "local"} for name in ("left", "right")]
+    world.cluster("job", engine="slurm", nodes=nodes, paths={"state": "/s", "models": "/m", "venv": str(world.venv)})
+    script = world.run("render", "job").out.splitlines()
+    [at] = [number for number, line in enumerate(script) if line.startswith("export VLLM_API_KEY=")]
+    done = subprocess.run(
+        ["bash", "-c", "\n".join([*script[at : at + 2], "echo started"])], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode != 0, done.stdout, "VLLM_API_KEY: it is empty" in done.stderr) == (True, "", True)

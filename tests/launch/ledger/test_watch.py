@@ -157,9 +157,7 @@ def test_the_unit_is_one_that_systemd_takes_and_its_command_run_by_hand_watches(
     assert running.answers()
 
 
-def test_a_service_for_a_head_elsewhere_or_without_its_secrets_is_refused(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_would_not_have_its_secrets_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THE_KEY", "hidden")
     world.profile("a", env={"VLLM_API_KEY": "env:THE_KEY"})
     world.done("launch", "pair")

@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
+from typing import IO
 
 import pytest
 
 from launch.nodes import image, layers, reach
-from launch.nodes.image import KEPT, staged
+from launch.nodes.image import KEPT, Sent, StagedImage, staged
 from launch.nodes.staging import silent
+from launch.plan.layers import Held
 from launch.plan.place import Place
 from recipe.errors import HallmarkError, Mismatch, Refused, Unreachable
 from recipe.image.engine import explain
+from recipe.image.inspect import Image
 from recipe.image.reference import Reference
 
 LEFT, RIGHT = Place("left", "user@left"), Place("right", "user@right")
@@ -106,3 +110,60 @@ def test_what_another_pull_cannot_mend_is_told_at_once(nodes: Nodes) -> None:
         with pytest.raises(type(error), match=str(error)):
             bring()
         assert [words[1] for words in nodes.asked] == ["pull"]
+
+
+class Archives(Nodes):
+    """Nodes that have one of two layers; `load` is what docker does with an archive of the other one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(monkeypatch)
+        self.refuses = ""
+        self.brought = True
+        monkeypatch.setattr(layers, "held", lambda place: [Held(1, ("sha256:one",))])
+        monkeypatch.setattr(layers, "archive", lambda *words: BytesIO(b"archive"))
+        monkeypatch.setattr(layers, "load", self.load)
+        monkeypatch.setattr(StagedImage, "_there", lambda staged, place: self.brought)
+
+    def load(self, place: Place, archive: IO[bytes]) -> None:
+        self.asked.append((place.name, "load"))
+        if self.refuses:
+            raise Refused(f"docker load failed: {self.refuses}", where=f"node {place.name}")
+
+
+def send() -> list[str]:
+    said: list[str] = []
+    here = Image(f"sha256:{SENT}", None, "amd64", 0, {}, ("sha256:one", "sha256:two"), {})
+    staged("vllm:1", SENT, [LEFT, RIGHT])._send(RIGHT, Sent(SOURCE, MANIFEST, here), said.append, silent)
+    return said
+
+
+@pytest.fixture
+def archives(monkeypatch: pytest.MonkeyPatch) -> Archives:
+    return Archives(monkeypatch)
+
+
+def test_b4_layers_that_a_node_does_not_take_come_as_a_whole_image(archives: Archives) -> None:
+    archives.refuses = "invalid diffID for layer 0"
+    assert "  right takes no single layers: node right: docker load failed: invalid diffID for layer 0" in send()
+    assert [words[1] for words in archives.asked] == ["load", "pull", "image", "tag"]
+
+
+def test_b4_a_load_that_says_it_is_done_and_brought_nothing_is_not_believed(archives: Archives) -> None:
+    archives.brought = False
+    send()
+    assert [words[1] for words in archives.asked] == ["load", "pull", "image", "tag"]
+    archives.got = f"sha256:{'b' * 64}"
+    with pytest.raises(Mismatch, match="node right got"):
+        send()
+
+
+def test_b4_a_full_disk_of_a_node_is_not_tried_again_with_more_bytes(archives: Archives) -> None:
+    archives.refuses = "the disk is full"
+    with pytest.raises(Refused, match="node right: docker load failed: the disk is full"):
+        send()
+    assert [words[1] for words in archives.asked] == ["load"]
+
+
+def test_b4_what_a_node_took_layer_by_layer_is_not_pulled_too(archives: Archives) -> None:
+    assert send() == ["  right has 1 of 2 layers and gets the others of vllm:1"]
+    assert [words[1] for words in archives.asked] == ["load"]

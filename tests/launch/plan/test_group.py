@@ -70,12 +70,14 @@ def test_b5_several_nodes_name_how_their_ranks_are_run(plan: Plan) -> None:
 
 
 def test_a_single_node_has_no_topology_flags_and_no_fabric_variables(plan: Plan) -> None:
+    """D3: eight ranks on one node need none."""
     (rank,) = plan("h200-8.example").ranks
     assert not TOPOLOGY & set(rank.argv)
     assert "VLLM_HOST_IP" not in rank.env
 
 
 def test_ranks_are_numbered_in_order_and_only_workers_are_headless(tmp_path: Path) -> None:
+    """D1: one master address and port, numbers of their own."""
     head, worker = written(tmp_path, PROFILE, CLUSTER).ranks
     tail = ("--port", "8000", "--nnodes", "2", "--node-rank")
     master = ("--master-addr", "10.0.0.1", "--master-port", "29501")
@@ -206,6 +208,7 @@ def test_what_a_profile_says_is_no_folder_of_ours(tmp_path: Path) -> None:
 
 
 def test_a_plan_knows_nothing_of_this_machines_home(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
+    """D9: `~` is for the node's own shell."""
     monkeypatch.setenv("HOME", "/Users/me")
     assert "/Users/me" not in str(plan("two-spark.example").to_json())
 
@@ -219,11 +222,12 @@ def test_a_relative_folder_is_beside_the_cluster_file_when_all_nodes_are_local(t
 
 
 def test_rdma_options_are_there_on_both_sparks_and_not_on_a_single_node(plan: Plan) -> None:
+    """D6: host network, devices, locked memory, shared memory."""
     for rank in plan("two-spark.example").ranks:
         box = rank.container
         assert box is not None
         assert (box.network, box.devices, box.cap_add) == ("host", ("/dev/infiniband",), ("IPC_LOCK",))
-        assert (box.ulimits, box.gpus) == ({"memlock": -1}, "all")
+        assert (box.ulimits, box.gpus, box.shm_size) == ({"memlock": -1}, "all", "16g")
     (alone,) = plan("h200-8.example").ranks
     assert alone.container is not None
     assert (alone.container.devices, alone.container.cap_add, alone.container.ulimits) == ((), (), {})

@@ -15,6 +15,7 @@ def test_a_server_that_completes_a_batch_is_ready(stand_in: Callable[..., Any]) 
 
 
 def test_models_and_health_alone_do_not_make_it_ready(stand_in: Callable[..., Any]) -> None:
+    """A7: an old file in the draft's place shows at the first answer only."""
     found = probe(stand_in(status=500).url, "m", deadline=5)
     assert not found.ok
     assert "HTTP 500" in found.reason

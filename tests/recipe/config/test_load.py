@@ -33,6 +33,14 @@ def test_every_shipped_profile_breaks_no_rule_and_says_when_it_was_not_verified(
     assert on_hardware_we_had or "not verified on hardware" in checked.profile.value.summary
 
 
+def test_e3_every_profile_of_a_release_gives_a_gb10_an_hour_to_compile_and_load() -> None:
+    ours = [it.value for it in list_profiles(CHECKOUT) if it.value.release and it.value.hardware == "gb10"]
+    assert len(ours) == 2
+    for profile in ours:
+        assert float(profile.env["VLLM_ENGINE_READY_TIMEOUT_S"]) >= 3600
+        assert float(profile.env["VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS"]) >= 1800
+
+
 def test_the_list_of_the_shipped_profiles_is_complete() -> None:
     wanted = (
         "cpu-dev gb10-fp8 gb10-nvfp4 gb10-nvfp4-original gb10-nvfp4-stage-d gb10-nvfp4-stage-d-final h200-fp8-dspark"

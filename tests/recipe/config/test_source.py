@@ -81,6 +81,7 @@ def test_a_path_inside_the_working_folder_is_shown_relative(tmp_path: Path, monk
 
 
 def test_a_byte_order_mark_windows_line_ends_and_a_missing_last_one_change_nothing(tmp_path: Path) -> None:
+    """C6: what is given to ssh has no carriage return at its end."""
     plain = "host: ops@10.9.0.12\nlist:\n  - a\n  - b: 8888"
     odd = b"\xef\xbb\xbf" + plain.replace("\n", "\r\n").encode()
     assert document(tmp_path, odd).data == document(tmp_path, plain).data

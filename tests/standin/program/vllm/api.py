@@ -1,6 +1,7 @@
 """The head's HTTP API: the endpoints that Hallmark asks, with vLLM's counters and its way of dying."""
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -67,6 +68,8 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1
 
     def do_GET(self) -> None:
+        if self._refused():
+            return
         if self.path == "/metrics":
             self._send(200, self.server.metrics().encode(), "text/plain")
         elif self.path == "/health":
@@ -80,6 +83,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self._refused():
+            return
         if behaviour.HANG_COMPLETIONS:
             threading.Event().wait()
         was_dead = self.server.dead
@@ -91,6 +96,14 @@ class _Handler(BaseHTTPRequestHandler):
         choice |= {"message": {"content": text}} if "messages" in request else {"text": text}
         usage = {"prompt_tokens": 4, "completion_tokens": int(request["max_tokens"])}
         self._answer(200, {"choices": [choice], "usage": usage})
+
+    def _refused(self) -> bool:
+        """Whether the caller lacks the key, which vLLM asks for below /v1 only."""
+        key = os.environ.get("VLLM_API_KEY")
+        if not key or not self.path.startswith("/v1") or self.headers.get("Authorization") == f"Bearer {key}":
+            return False
+        self._answer(401, {"error": "Unauthorized"})
+        return True
 
     def _answer(self, status: int, document: dict[str, Any]) -> None:
         self._send(status, json.dumps(document).encode(), "application/json")
