@@ -12,6 +12,7 @@ from pathlib import Path
 
 from launch.engines import kernel
 from launch.nodes import reach
+from launch.nodes.look import look as node_look
 from launch.nodes.ssh import VARIABLE
 from launch.plan.place import Place
 from scripts.engines import ssh
@@ -36,6 +37,7 @@ class Asking:
 
     bare: Cost
     look: Cost
+    preflight: Cost
 
 
 def measure() -> Asking:
@@ -60,12 +62,16 @@ def measure() -> Asking:
         def ask() -> None:
             subprocess.run(bare, check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
+        def preflight() -> None:
+            assert node_look(place, peers=["127.0.0.1"], folders=["~/.hallmark"], ports=[8000, 29501]).programs
+
         look()
-        found: dict[str, list[Cost]] = {"bare": [], "look": []}
+        found: dict[str, list[Cost]] = {"bare": [], "look": [], "preflight": []}
         for _ in range(_RUNS):
             found["bare"].append(_cost(ask, node.daemon.pid))
             found["look"].append(_cost(look, node.daemon.pid))
-    return Asking(*(_median(found[name]) for name in ("bare", "look")))
+            found["preflight"].append(_cost(preflight, node.daemon.pid))
+    return Asking(*(_median(found[name]) for name in ("bare", "look", "preflight")))
 
 
 def _alone(stack: ExitStack, pid: int) -> None:
