@@ -1,5 +1,6 @@
 """What it costs a controller and a node to look at a rank, beside a bare `ssh host true` of the same run."""
 
+import itertools
 import os
 import resource
 import statistics
@@ -54,9 +55,11 @@ def measure() -> Asking:
         os.environ[VARIABLE] = str(ssh.configure([node], folder / "ssh"))
         place = Place("node", node.name)
         bare = ["ssh", "-F", os.environ[VARIABLE], "-T", node.name, "true"]
-        words = kernel.look_words(idle.pid)
+        # As while a group starts: the list of connections is read in every second look.
+        turns = itertools.cycle((True, False))
 
         def look() -> None:
+            words = kernel.look_words(idle.pid, ask=next(turns))
             assert reach.run(place, words).stdout.startswith(str(idle.pid))
 
         def ask() -> None:
