@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from launch.cli.context import Context
+from launch.cli.given import Given
 from recipe.applier.tree import Sources
 from recipe.catalogue import audit as judge
 from recipe.catalogue import record, released, releases, target
@@ -19,8 +20,8 @@ _LEGEND = "+ pending   = upstreamed   . not applicable   ~ not applicable, would
 
 @click.command()
 @click.option("--vllm", "versions", multiple=True, metavar="V", help="only this release (default: all listed ones)")
-@click.option("--wheel", "files", multiple=True, type=Path, help="a wheel of vLLM, also of a release not listed yet")
-@click.option("--out", "out", type=Path, help="write the result in short, as recipe/patches/audit.json holds it")
+@click.option("--wheel", "files", multiple=True, type=Given(), help="a wheel of vLLM, also of a release not listed yet")
+@click.option("--out", "out", type=Given(), help="write the result in short, as recipe/patches/audit.json holds it")
 @click.option("--check", is_flag=True, help="exit 2 on drift, 4 when recipe/patches/audit.json says otherwise")
 @click.option("--keep-wheels", is_flag=True, help="keep the wheels that are fetched, not only their sources")
 @click.pass_obj

@@ -8,6 +8,7 @@ import click
 
 from launch.cli.columns import columns
 from launch.cli.context import Context
+from launch.cli.given import Given
 from recipe.errors import Exit, HallmarkError
 
 
@@ -15,13 +16,13 @@ from recipe.errors import Exit, HallmarkError
 @click.argument("target", metavar="CLUSTER|URL")
 @click.option("--preset", default="recipe", metavar="P", help="a file of configs/bench/ (default: recipe)")
 @click.option("--model", metavar="NAME", help="the served model, where an address serves several")
-@click.option("--data", type=click.Path(path_type=Path), help="a ShareGPT file for a load (default: one is made)")
+@click.option("--data", type=Given(), help="a ShareGPT file for a load (default: one is made)")
 @click.option(
     "--vllm",
     metavar="PROGRAM",
     help="the vLLM program that sends a load (default: the one that serves)",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="a folder for the JSON and the charts")
+@click.option("--out", type=Given(), help="a folder for the JSON and the charts")
 @click.pass_obj
 def bench(
     context: Context, target: str, preset: str, model: str | None, data: Path | None, vllm: str | None, out: Path | None

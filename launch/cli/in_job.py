@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from launch.cli.given import Given
 from launch.ledger.judge import load_gates, objections
 from launch.plan.logs import RankLog
 from launch.proof.client import Client
@@ -22,11 +23,11 @@ _POLL = 0.5
 
 
 @click.command()
-@click.option("--home", type=Path, required=True, help="the project's root, where the gates are")
+@click.option("--home", type=Given(), required=True, help="the project's root, where the gates are")
 @click.option("--url", required=True)
 @click.option("--model", required=True, help="the name under which it is served")
 @click.option("--seconds", type=float, required=True, help="how long the group may take until it answers")
-@click.option("--logs", type=Path, required=True, help="the folder with rank-N.log")
+@click.option("--logs", type=Given(), required=True, help="the folder with rank-N.log")
 @click.option("--node", "nodes", multiple=True, help="the ranks' names in order")
 @click.option("--gate", "names", multiple=True)
 @click.option("--patchset")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from launch.cli.context import Context
+from launch.cli.given import Given
 from recipe.config.load import load_profile
 from recipe.errors import HallmarkError
 
@@ -21,7 +22,7 @@ from recipe.errors import HallmarkError
 @click.option("--state", metavar="DIR", default="~/.hallmark", show_default=True, help="the folder of records there")
 @click.option("--api-port", type=click.IntRange(1024, 65535), default=8000, show_default=True)
 @click.option("--master-port", type=click.IntRange(1, 65535), default=29501, show_default=True)
-@click.option("--out", type=Path, metavar="FILE", help="another place than configs/clusters/NAME.yaml")
+@click.option("--out", type=Given(), metavar="FILE", help="another place than configs/clusters/NAME.yaml")
 @click.option("--yes", is_flag=True, help="ask nothing: take what was found (also when this is not a terminal)")
 @click.pass_obj
 def init(

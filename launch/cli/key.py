@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from launch.cli.context import Context
+from launch.cli.given import Given
 from recipe.errors import HallmarkError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _expires = click.option("--expires", metavar="DAYS|DATE", help="its certificates
 @click.argument("name")
 @_expires
 @click.option("--agent", metavar="COMMAND", help="a program that signs what it reads, instead of a private key here")
-@click.option("--public", metavar="FILE", type=click.Path(path_type=Path), help="the agent's public key (PEM)")
+@click.option("--public", metavar="FILE", type=Given(), help="the agent's public key (PEM)")
 @click.pass_obj
 def new(context: Context, name: str, expires: str | None, agent: str | None, public: Path | None) -> None:
     """Make the key pair NAME for signing, and trust it. Never overwrites one.
@@ -63,7 +64,7 @@ def list_(context: Context) -> None:
 
 
 @key.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=Given())
 @_expires
 @click.pass_obj
 def trust(context: Context, file: Path, expires: str | None) -> None:

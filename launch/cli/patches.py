@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from launch.cli.context import Context
+from launch.cli.given import Given
 from recipe.applier import commit, states
 from recipe.applier.journal import unfinished
 from recipe.applier.plan import plan as decide
@@ -18,8 +19,8 @@ from recipe.errors import Exit, HallmarkError, Mismatch, Problem
 
 @click.command()
 @click.argument("profile")
-@click.option("--target", "folder", type=Path, help="a virtual environment or site-packages folder")
-@click.option("--wheel", "file", type=Path, help="a wheel of vLLM")
+@click.option("--target", "folder", type=Given(), help="a virtual environment or site-packages folder")
+@click.option("--wheel", "file", type=Given(), help="a wheel of vLLM")
 @click.option("--vllm", "version", help="a release, fetched when it is not in the cache (default: the profile's)")
 @click.option("--diff", is_flag=True, help="print the changes as a unified diff")
 @click.option("--check", is_flag=True, help="exit 2 when a patch drifts, or the release cannot run the profile")
@@ -65,7 +66,7 @@ def plan(
 
 @click.command()
 @click.argument("profile")
-@click.option("--target", "folder", type=Path, required=True, help="a virtual environment or site-packages folder")
+@click.option("--target", "folder", type=Given(), required=True, help="a virtual environment or site-packages folder")
 @click.pass_obj
 def apply(context: Context, profile: str, folder: Path) -> None:
     """Patch the tree at --target with the patches of PROFILE: all of them or none. Applying twice changes nothing."""
@@ -86,7 +87,7 @@ def apply(context: Context, profile: str, folder: Path) -> None:
 
 
 @click.command()
-@click.option("--target", "folder", type=Path, required=True, help="a virtual environment or site-packages folder")
+@click.option("--target", "folder", type=Given(), required=True, help="a virtual environment or site-packages folder")
 @click.pass_obj
 def unapply(context: Context, folder: Path) -> None:
     """Undo what apply did to the tree at --target, to the byte. Undoing twice changes nothing."""
@@ -99,7 +100,7 @@ def unapply(context: Context, folder: Path) -> None:
 
 
 @click.command()
-@click.option("--target", "folder", type=Path, required=True, help="a virtual environment or site-packages folder")
+@click.option("--target", "folder", type=Given(), required=True, help="a virtual environment or site-packages folder")
 @click.option("--imports", is_flag=True, help="also import the patched modules with the tree's own interpreter")
 @click.pass_obj
 def verify(context: Context, folder: Path, imports: bool) -> None:

@@ -1,5 +1,6 @@
 """The command `render`: exactly what each node of a cluster would run."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import click
 
 from launch.cli import shell
 from launch.cli.context import Context
+from launch.cli.given import Given
 from launch.ledger.pinned import pinned
 from launch.ledger.subject import named, planned
 from launch.nodes.environment import build, describe
@@ -15,7 +17,9 @@ from launch.plan.group import GroupPlan
 from recipe.catalogue.compile import compile_profile
 from recipe.config.check import Checked, check_cluster
 from recipe.config.cluster_rules import cluster_rules
-from recipe.errors import ConfigError, HallmarkError
+from recipe.errors import ConfigError, HallmarkError, Problem, Refused
+
+_MARK = "# written by hallmark render, sha256 of all lines above: "
 
 
 @click.command()
@@ -27,7 +31,7 @@ from recipe.errors import ConfigError, HallmarkError
     type=click.Choice(["docker", "process", "compose", "systemd", "slurm", "lws"]),
     help="another engine than the cluster's own",
 )
-@click.option("--out", type=Path, metavar="DIR", help="write the files into DIR")
+@click.option("--out", type=Given(), metavar="DIR", help="write the files into DIR")
 @click.option("--stage", is_flag=True, help="make the patched environment that the files name, when it is not there")
 @click.pass_obj
 def render(
@@ -41,7 +45,8 @@ def render(
 ) -> None:
     """Print each node's command with environment, mounts, devices and labels, or the files of the engine.
 
-    Changes nothing but DIR, and with --stage the environment; may be repeated.
+    Changes nothing but DIR, and with --stage the environment; may be repeated. A file in DIR that was edited since it
+    was written, or that is not of this command, is not overwritten.
     """
     checked = check_cluster(context.home, cluster, profile)
     for finding in checked.findings:
@@ -84,11 +89,14 @@ def _write(plan: GroupPlan, folder: Path) -> list[Path]:
     path = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in _files(plan).items():
-            path = folder / name
+        files = {folder / name: _signed(text) for name, text in _files(plan).items()}
+        edited = [path for path in files if not _replaceable(path)]
+        if edited:
+            raise _kept(edited)
+        for path, content in files.items():
             # A link that is there is replaced, and what it names stays.
-            write(path, text.encode())
-            if text.startswith("#!"):
+            write(path, content)
+            if content.startswith(b"#!"):
                 path.chmod(0o755)
             written.append(path)
     except OSError as error:
@@ -96,6 +104,27 @@ def _write(plan: GroupPlan, folder: Path) -> list[Path]:
             f"cannot be written: {error.strerror}", where=str(path), hint="name another folder"
         ) from None
     return written
+
+
+def _signed(text: str) -> bytes:
+    """The file with a last line by which it is known as unchanged; it is a comment in every format that is written."""
+    content = text.encode() if text.endswith("\n") else f"{text}\n".encode()
+    return content + f"{_MARK}{hashlib.sha256(content).hexdigest()}\n".encode()
+
+
+def _replaceable(path: Path) -> bool:
+    if path.is_symlink() or not path.is_file():
+        return True
+    content, mark, digest = path.read_bytes().rpartition(_MARK.encode())
+    return bool(mark) and digest.decode(errors="replace").strip() == hashlib.sha256(content).hexdigest()
+
+
+def _kept(edited: list[Path]) -> Refused:
+    error = Refused("is not overwritten")
+    why = "was edited since it was written, or is not of this command"
+    hint = "move it away, or name another folder; nothing was written"
+    error.problems = tuple(Problem(why, str(path), hint) for path in edited)
+    return error
 
 
 def _files(plan: GroupPlan) -> dict[str, str]:

@@ -6,12 +6,13 @@ from pathlib import Path
 import click
 
 from launch.cli.context import Context
+from launch.cli.given import Given
 from recipe.errors import HallmarkError, Refused
 
 
 @click.command()
 @click.argument("which", metavar="CLUSTER|CERTIFICATE")
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE.html", help="the file to write")
+@click.option("--out", type=Given(), required=True, metavar="FILE.html", help="the file to write")
 @click.pass_obj
 def report(context: Context, which: str, out: Path) -> None:
     """Write what was certified, and by what evidence, as one HTML page that needs no network.

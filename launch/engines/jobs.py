@@ -1,4 +1,5 @@
-"""The Slurm engine: a group is one job, found again by its name, which is the group's mark.
+"""The Slurm engine: a group is one job, found again by its comment and its name, which both are the group's mark:
+people rename jobs, and sites write comments of their own.
 
 Slurm's own programs are run on this machine; scripts and logs must lie where all its nodes see them. All ranks live as
 long as the job: its script ends with the first of them.
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -41,7 +42,12 @@ class Job:
     state: str
     host: str
     reason: str
+    comment: str
     name: str
+
+    def of(self, group: str) -> bool:
+        """Whether it is this group's."""
+        return group in (self.comment, self.name)
 
 
 class SlurmEngine:
@@ -73,7 +79,7 @@ class SlurmEngine:
         keep(output)
         script = folder / "job.sh"
         script.write_text(_script(plan), encoding="utf-8")
-        words = [f"--job-name={group}", f"--output={output}", f"--chdir={folder}", "--parsable"]
+        words = [f"--job-name={group}", f"--comment={group}", f"--output={output}", f"--chdir={folder}", "--parsable"]
         words += [str(script), str(folder)]
         number = self._ask("sbatch", *words).strip().partition(";")[0]
         self._started = group
@@ -120,7 +126,7 @@ class SlurmEngine:
         return {rank.rank: list(found) for rank in plan.ranks}
 
     def groups(self, owner: str, plans: Sequence[GroupPlan]) -> set[str]:
-        return {job.name for job in self._jobs() if job.name.startswith(owner)}
+        return {mark for job in self._jobs() for mark in (job.comment, job.name) if mark.startswith(owner)}
 
     def stop(self, plan: GroupPlan, group: str, patience: float) -> None:
         asked: set[str] = set()
@@ -166,10 +172,11 @@ class SlurmEngine:
         return next((word.partition("=")[2] for word in told.split() if word.startswith("NodeAddr=")), host)
 
     def _jobs(self, group: str | None = None) -> list[Job]:
-        words = ["squeue", "--noheader", "--me", "--format=%i|%T|%B|%r|%j"]
-        told = self._ask(*words, *([f"--name={group}"] if group else []))
-        jobs = [Job(*line.split("|", 4)) for line in told.splitlines() if line.count("|") >= 4]
-        return [job if job.host != "n/a" else Job(job.id, job.state, "", job.reason, job.name) for job in jobs]
+        # A name may have every letter, so it is the last.
+        told = self._ask("squeue", "--noheader", "--me", "--format=%i|%T|%B|%r|%k|%j")
+        jobs = [Job(*line.split("|", 5)) for line in told.splitlines() if line.count("|") >= 5]
+        jobs = [job for job in jobs if group is None or job.of(group)]
+        return [replace(job, host="") if job.host == "n/a" else job for job in jobs]
 
     def _patiently(self, group: str) -> list[Job]:
         """The jobs; of a group that was started here Slurm is asked again when it does not answer.

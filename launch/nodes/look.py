@@ -1,5 +1,6 @@
 """Looks at a node: one script, one round trip, no change there."""
 
+import secrets
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -23,15 +24,22 @@ def look(
     model: str = "",
     peers: Sequence[str] = (),
     folders: Sequence[str] = (),
+    ports: Sequence[int] = (),
+    memory: tuple[float, float] = (1.0, 0.0),
 ) -> NodeFacts:
     """The facts of a node. `engine`: also ask docker; `image`: also for this one's variables; `model`: a folder there,
-    which may begin with `~`; `peers`: addresses whose route counts; `folders`: where the free space counts.
+    which may begin with `~`; `peers`: addresses whose route counts; `folders`: where the free space counts; `ports`:
+    whose listeners are named; none: of all ports; `memory`: the share of all and the bytes that are wanted: the largest
+    processes are told where less is available.
 
     Errors: Unreachable.
     """
-    words = ("sh", "-s", "--", engine, place.docker_host or "", image, model, "--", *peers, "--", *folders)
+    lists = ("--", *peers, "--", *folders, "--", *map(str, ports))
+    words = ("sh", "-s", "--", engine, place.docker_host or "", image, model, *lists)
     before = time.time()
-    done = reach.run(place, words, given=_script(), seconds=_SECONDS)
+    # Nobody else on the node knows what begins a section, and so none can be put into a process's name.
+    front = f"mark={secrets.token_hex(8)} share={memory[0]:g} least={memory[1] / 1024:.0f}\n"
+    done = reach.run(place, words, given=front + _script(), seconds=_SECONDS)
     after = time.time()
     there = clock(done.stdout)
     skew = None if there is None else there - (before + after) / 2

@@ -25,6 +25,8 @@ from launch.nodes.node import (
 
 _KIB, _MIB = 2**10, 2**20
 _GPU_FIELDS = 8
+# As the kernel says it, and as images do.
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 Sections = dict[str, list[str]]
 
@@ -264,7 +266,7 @@ def _engine(told: Sections) -> Engine | None:
         boxes.append(Box(id=identity, state=state, name=name, group=group or None))
     return Engine(
         system=server.get("Os"),
-        architecture=server.get("Arch"),
+        architecture=_ARCHITECTURES.get(str(server.get("Arch")), server.get("Arch")),
         version=server.get("Version"),
         root=info.get("DockerRootDir"),
         runtimes=tuple(sorted(info.get("Runtimes") or ())),

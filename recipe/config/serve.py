@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from recipe.config.source import Document
@@ -24,6 +24,32 @@ _SPECULATIVE = {"spec-method", "spec-model", "spec-tokens"}
 _WHOLE = {
     "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "prefill-context-parallel-size",
     "max-num-seqs", "block-size", "spec-tokens", "max-num-batched-tokens",
+}  # fmt: skip
+_WORD, _COUNT, _SWITCH = "one word", "a whole number above 0", "true or false"
+_IS: dict[str, Callable[[Any], bool]] = {
+    _WORD: lambda value: isinstance(value, str) and value != "",
+    _COUNT: lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0,
+    _SWITCH: lambda value: isinstance(value, bool),
+}
+_FOR = {_WORD: "one name", _COUNT: "plain decimal digits", _SWITCH: "true or false without quotes"}
+# Of vLLM's SpeculativeConfig, KernelConfig and AttentionConfig (0.32.0); keys that are not here are vLLM's to judge.
+_DRAFT = {
+    **dict.fromkeys(
+        ("method", "model", "quantization", "moe_backend", "attention_backend", "kv_cache_dtype", "revision"), _WORD
+    ),
+    **dict.fromkeys(("code_revision", "rejection_sample_method"), _WORD),
+    **dict.fromkeys(("draft_tensor_parallel_size", "max_model_len", "prompt_lookup_max", "prompt_lookup_min"), _COUNT),
+    **dict.fromkeys(("enforce_eager", "disable_padded_drafter_batch", "parallel_drafting"), _SWITCH),
+}
+_MAPPINGS = {
+    "speculative-config": {**_DRAFT, "num_speculative_tokens": _COUNT},
+    "kernel-config": dict.fromkeys(("moe_backend", "linear_backend"), _WORD),
+    "attention-config": {"backend": _WORD},
+}
+# Flags that take exactly one word; a list would become several, a mapping one of JSON.
+_WORDS = {
+    "attention-backend", "distributed-executor-backend", "dtype", "host", "kv-cache-dtype", "linear-backend",
+    "load-format", "moe-backend", "quantization", "reasoning-parser", "tokenizer", "tokenizer-mode", "tool-call-parser",
 }  # fmt: skip
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[^\s=.]+)*", re.ASCII)
 _SWITCHES = {"true", "false"}
@@ -81,6 +107,12 @@ def _value(flag: str, name: str, value: Any) -> Iterator[Wrong]:
         yield flag, f"{value} is not a number that a flag can take", "write it in decimal digits"
     elif name == "speculative-config" and value is not None:
         yield from _speculative(flag, value)
+    elif "." in name and (kinds := _MAPPINGS.get(name.partition(".")[0])):
+        yield from _parts(flag, {name.partition(".")[2]: value}, kinds)
+    elif name in _MAPPINGS and isinstance(value, dict):
+        yield from _parts(flag, value, _MAPPINGS[name])
+    elif name in _WORDS and isinstance(value, list | dict | bool):
+        yield flag, f"{_shown(value)} is not one word", "write one name, or null to leave the flag out"
     elif name == "gpu-memory-utilization" and value is not None and not _share(value):
         yield (
             flag,
@@ -103,6 +135,15 @@ def _speculative(flag: str, value: Any) -> Iterator[Wrong]:
     tokens = found.get("num_speculative_tokens", 1)
     if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
         yield flag, f"num_speculative_tokens: {_shown(tokens)} is not a whole number above 0", "write for example 5"
+    yield from _parts(flag, {key: value for key, value in found.items() if key != "num_speculative_tokens"}, _DRAFT)
+
+
+def _parts(flag: str, found: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[Wrong]:
+    """Keys of a mapping whose values are of another kind than vLLM takes; null leaves a key out."""
+    for key, value in found.items():
+        kind = kinds.get(key)
+        if kind is not None and value is not None and not _IS[kind](value):
+            yield flag, f"{key}: {_shown(value)} is not {kind}", f"write {_FOR[kind]}, or take it out"
 
 
 def _shown(value: Any) -> str:

@@ -97,9 +97,10 @@ class Repository:
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
         host = "registry-1.docker.io" if reference.host == "docker.io" else reference.host
+        base = httpx.URL(f"{'http' if reference.loopback else 'https'}://{host}/v2/{reference.path}/")
         self._client = httpx.Client(
-            base_url=f"{'http' if reference.loopback else 'https'}://{host}/v2/{reference.path}/",
-            auth=_Auth(reference.host),
+            base_url=base,
+            auth=_Auth(reference.host, base),
             timeout=_SECONDS,
             # The system's certificates, which docker trusts too.
             verify=ssl.create_default_context(),
@@ -165,6 +166,9 @@ class Repository:
             if "next" not in (following := _links(answer)):
                 break
             url = following["next"]
+            if not _alike(httpx.URL(url), answer.url):
+                said = f"the list of tags of {self.reference.repository} goes on at another address: {url}"
+                raise Refused(said, hint=f"is {self.reference.host} the registry that was meant?")
         return found
 
     def blob(self, digest: str) -> bytes:
@@ -249,16 +253,25 @@ def _links(answer: _Answer) -> dict[str, str]:
     return {relation: str(answer.url.join(target)) for target, relation in told}
 
 
+def _alike(one: httpx.URL, other: httpx.URL) -> bool:
+    return (one.scheme, one.netloc) == (other.scheme, other.netloc)
+
+
 class _Auth(httpx.Auth):
-    """Answers a registry's demand for a password or a token, with what docker knows."""
+    """Answers a registry's demand for a password or a token, with what docker knows. Whoever else it sends us to, as to
+    a storage for uploads, gets neither."""
 
     requires_response_body = True
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, base: httpx.URL) -> None:
         self._host = host
+        self._base = base
         self._header: str | None = None
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if not _alike(request.url, self._base):
+            yield request
+            return
         if self._header is not None:
             request.headers["Authorization"] = self._header
         answer = yield request

@@ -148,6 +148,7 @@ def _asking() -> list[str]:
     rows = (
         ("a bare `ssh host true`", found.bare, None),
         ("one look at a rank, over the connection that a command keeps", found.look, found.bare),
+        ("all that `preflight` and `launch` ask of a node in one go, but its docker", found.preflight, found.bare),
     )
 
     def of(cost: asking.Cost, base: asking.Cost | None) -> str:
@@ -161,8 +162,10 @@ def _asking() -> list[str]:
         _measured(),
         "Milliseconds of the processor's time, medians of five runs in turns: of this machine (all programs that are",
         "started for it) and of the node (its sshd and what that runs). The goal is a quarter of the bare command.",
-        "While a group starts each node is looked at so once a second, at most 16 nodes at the same time. Commands",
-        "that ask the engine itself, as `status` does, cost what its docker program takes.",
+        "While a group starts each node is looked at so once a second, at most 16 nodes at the same time. What is",
+        "asked of a node before a launch takes some twenty small programs, so it does not reach the goal; a node with",
+        "an engine and GPUs runs docker's program three times and nvidia-smi twice in addition. Commands that ask the",
+        "engine itself, as `status` does, cost what its docker program takes.",
         "",
         "| what | this machine | the node |",
         "| --- | --- | --- |",

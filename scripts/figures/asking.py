@@ -1,5 +1,6 @@
 """What it costs a controller and a node to look at a rank, beside a bare `ssh host true` of the same run."""
 
+import itertools
 import os
 import resource
 import statistics
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from launch.engines import kernel
 from launch.nodes import reach
+from launch.nodes.look import look as node_look
 from launch.nodes.ssh import VARIABLE
 from launch.plan.place import Place
 from scripts.engines import ssh
@@ -36,6 +38,7 @@ class Asking:
 
     bare: Cost
     look: Cost
+    preflight: Cost
 
 
 def measure() -> Asking:
@@ -52,20 +55,26 @@ def measure() -> Asking:
         os.environ[VARIABLE] = str(ssh.configure([node], folder / "ssh"))
         place = Place("node", node.name)
         bare = ["ssh", "-F", os.environ[VARIABLE], "-T", node.name, "true"]
-        words = kernel.look_words(idle.pid)
+        # As while a group starts: the list of connections is read in every second look.
+        turns = itertools.cycle((True, False))
 
         def look() -> None:
+            words = kernel.look_words(idle.pid, ask=next(turns))
             assert reach.run(place, words).stdout.startswith(str(idle.pid))
 
         def ask() -> None:
             subprocess.run(bare, check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
+        def preflight() -> None:
+            assert node_look(place, peers=["127.0.0.1"], folders=["~/.hallmark"], ports=[8000, 29501]).programs
+
         look()
-        found: dict[str, list[Cost]] = {"bare": [], "look": []}
+        found: dict[str, list[Cost]] = {"bare": [], "look": [], "preflight": []}
         for _ in range(_RUNS):
             found["bare"].append(_cost(ask, node.daemon.pid))
             found["look"].append(_cost(look, node.daemon.pid))
-    return Asking(*(_median(found[name]) for name in ("bare", "look")))
+            found["preflight"].append(_cost(preflight, node.daemon.pid))
+    return Asking(*(_median(found[name]) for name in ("bare", "look", "preflight")))
 
 
 def _alone(stack: ExitStack, pid: int) -> None:

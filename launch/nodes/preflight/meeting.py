@@ -12,6 +12,8 @@ from launch.plan.group import RankPlan
 
 _SECONDS = 5
 _MEASURE_SECONDS = 3
+# Without `site`, which takes more than half of its start.
+_PYTHON = ("python3", "-I", "-S", "-c")
 # Words: ADDRESS PORT CONNECTIONS SECONDS. Somebody who listens there already does as well.
 _LISTEN = """
 import socket, sys, time
@@ -56,11 +58,11 @@ def master_port(site: Site) -> list[Found]:
         return [Found("master-port", None, Verdict.WARN, message, "install python3 there")]
 
     def listen() -> str:
-        words = ("python3", "-c", _LISTEN, address, str(port), str(len(workers)), str(_SECONDS + 2))
+        words = (*_PYTHON, _LISTEN, address, str(port), str(len(workers)), str(_SECONDS + 2))
         return reach.run(head.ranks[0].place, words).stderr.strip()
 
     def connect(rank: RankPlan) -> Callable[[], str]:
-        words = ("python3", "-c", _CONNECT, address, str(port), str(_SECONDS))
+        words = (*_PYTHON, _CONNECT, address, str(port), str(_SECONDS))
         return lambda: reach.run(rank.place, words).stderr.strip()
 
     _, *said = reach.each(lambda ask: ask(), [listen, *(connect(rank) for _, rank in workers)])

@@ -1,11 +1,13 @@
 """Checks of memory: the machine's, the GPUs', shared memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from launch.nodes.node import NodeFacts
 from launch.nodes.preflight.site import Found, Machine, Site, Verdict, gib, passed
 from launch.nodes.variables import number
+from launch.plan.group import RankPlan
 from launch.plan.ranks import flag, words
+from recipe.config.models import Hardware
 
 _GIB = 2**30
 _UTILIZATION = "--gpu-memory-utilization"
@@ -17,15 +19,19 @@ _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _WARN_SHARE, _MOST_SHARE = 0.85, 0.90
 
 
+def wanted(hardware: Hardware, ranks: Sequence[RankPlan]) -> tuple[float, float]:
+    """What ranks want of a machine's memory: as a share of all, where its GPU shares it, and in bytes."""
+    return _share(ranks), _on_host(hardware, ranks) * _GIB
+
+
 def host(site: Site) -> Iterator[Found]:
     """Ranks that compute on the host have the memory that they need there."""
-    each = site.hardware.value.rank_memory_gib
-    if each is None:
+    if site.hardware.value.rank_memory_gib is None:
         return
     for machine in site.machines:
         facts, ranks = machine.facts, machine.ranks
         there = facts.memory_total if site.serves else facts.memory_available
-        needed = each * len(ranks) + sum(number(rank.env, "VLLM_CPU_KVCACHE_SPACE", 0) for rank in ranks)
+        needed = _on_host(site.hardware.value, ranks)
         if not there or needed * _GIB <= there:
             yield passed("memory", machine.name, f"{needed:.1f} GiB needed, {gib(there)} there")
             continue
@@ -43,7 +49,7 @@ def host(site: Site) -> Iterator[Found]:
 def gpu(site: Site) -> Iterator[Found]:
     """Each GPU has the share free that vLLM takes at its start; while the old group runs that says nothing."""
     for machine in site.machines:
-        share = _share(machine)
+        share = _share(machine.ranks)
         if not share or not machine.facts.gpus:
             continue
         if machine.facts.unified:
@@ -119,10 +125,17 @@ def shared(site: Site) -> Iterator[Found]:
             yield passed("shm", machine.name, f"{gib(size)}" if size is not None else "not told")
 
 
-def _share(machine: Machine) -> float:
+def _on_host(hardware: Hardware, ranks: Sequence[RankPlan]) -> float:
+    """GiB of ranks that compute on the host."""
+    if hardware.rank_memory_gib is None:
+        return 0.0
+    return sum(hardware.rank_memory_gib + number(rank.env, "VLLM_CPU_KVCACHE_SPACE", 0) for rank in ranks)
+
+
+def _share(ranks: Sequence[RankPlan]) -> float:
     """What the profile writes; without it vLLM's own default counts, which differs between releases."""
     found = 0.0
-    for rank in machine.ranks:
+    for rank in ranks:
         if rank.container is None or not rank.container.gpus:
             continue
         told = flag(words(rank.argv), _UTILIZATION)

@@ -8,7 +8,7 @@ from launch.nodes.look import look
 from launch.nodes.node import NodeFacts
 from launch.nodes.preflight import files, machine, memory, network, ports
 from launch.nodes.preflight.meeting import master_port
-from launch.nodes.preflight.site import Found, Machine, Old, Site, Verdict
+from launch.nodes.preflight.site import Found, Machine, Old, Site, Verdict, plan_ports
 from launch.plan.group import GroupPlan, RankPlan
 from recipe.config.load import Loaded
 from recipe.config.models import Cluster, Hardware
@@ -63,6 +63,8 @@ def survey(
             image=plan.subject.image if plan.subject.kind == "image" else "",
             model=str(model) if model is not None else "",
             peers=[address for name, address in fabric.items() if name not in names],
+            ports=list(plan_ports(plan).values()),
+            memory=memory.wanted(hardware.value, ranks),
             folders=[cluster.value.paths.state, *caches[:1]] if first.address != "local" else caches[:1],
         )
 

@@ -106,6 +106,13 @@ def test_another_engine_must_be_able_to_run_the_cluster() -> None:
     assert "not an image" in str(refusal("demo", "--image", "x"))
 
 
+def unsigned(text: str) -> str:
+    """Without the last line, by which the command knows that nobody edited a file."""
+    content, mark, _ = text.rpartition("# written by hallmark render, sha256 of all lines above: ")
+    assert mark
+    return content
+
+
 def test_the_files_of_an_engine_are_printed_kept_in_the_document_and_written(tmp_path: Path) -> None:
     digest = "registry.invalid/vllm@sha256:" + "a" * 64
     for words, names in (
@@ -117,7 +124,7 @@ def test_the_files_of_an_engine_are_printed_kept_in_the_document_and_written(tmp
         out = tmp_path / words[-1]
         result = run(render, *words, "--out", str(out))
         assert result.exit_code == 0
-        texts = {path.name: path.read_text() for path in sorted(out.iterdir())}
+        texts = {path.name: unsigned(path.read_text()) for path in sorted(out.iterdir())}
         assert list(texts) == names
         document = json.loads(run(render, *words, as_json=True).stdout)
         assert {name: text for node in document["nodes"] for name, text in node["files"].items()} == texts
@@ -154,6 +161,31 @@ def test_a_file_that_is_there_is_replaced_and_what_a_link_names_stays(tmp_path: 
     assert (tmp_path / "precious").read_text() == "mine"
     assert (tmp_path / "demo.sbatch").read_text().startswith("#!/bin/bash\n")
     assert not (tmp_path / "demo.sbatch").is_symlink()
+
+
+def test_a_file_that_was_edited_is_not_overwritten_and_no_other_is_written(tmp_path: Path) -> None:
+    words = ("demo", "--engine", "compose", "--out", str(tmp_path))
+    assert run(render, *words).exit_code == 0
+    first, second = sorted(tmp_path.iterdir())
+    # As it was written it is replaced, also when another profile is rendered into it.
+    assert run(render, *words).exit_code == 0
+    second.write_text(second.read_text().replace("restart: ", "restart:  "))
+    first.unlink()
+    said = str(refusal(*words))
+    assert f"{second}: was edited since it was written, or is not of this command — move it away" in said
+    assert (first.exists(), "restart:  " in second.read_text()) == (False, True)
+    second.write_text("somebody's own\n")
+    assert "is not of this command" in str(refusal(*words))
+
+
+@pytest.mark.parametrize("word", ["--out", "--target"])
+def test_an_empty_path_is_not_the_current_folder(word: str) -> None:
+    """As a shell gives one whose variable is not set."""
+    command = {"--out": ("render", "demo"), "--target": ("apply", "gb10-nvfp4")}[word]
+    program = "from launch.cli.main import main; main()"
+    words = [sys.executable, "-c", program, *command, word, ""]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=CHECKOUT)
+    assert (done.returncode, "it is empty: name a file or folder" in done.stderr) == (1, True), done.stderr
 
 
 def test_what_cannot_be_replaced_is_named_and_nothing_is_left_beside_it(tmp_path: Path) -> None:

@@ -14,7 +14,14 @@ import pytest
 from launch.engines.kernel import look_words
 from tests.standin.world import until
 
-CHILD = "import subprocess, sys\nit = subprocess.Popen(['sleep', '60'])\nprint(it.pid, flush=True)\nit.wait()"
+# Some ticks of the processor first: a start may be shorter than one.
+CHILD = """
+import subprocess, sys, time
+while time.process_time() < 0.05: pass
+it = subprocess.Popen(['sleep', '60'])
+print(it.pid, flush=True)
+it.wait()
+"""
 ROOT = Path("/sys/fs/cgroup")
 
 

@@ -190,6 +190,8 @@ def test_a_held_job_and_those_of_a_slurm_that_does_not_answer_are_not_taken_for_
     cluster.brief_trials()
     cluster.done("launch", "pair")
     [job] = jobs(slurm_nodes)
+    # Somebody gave it a name that he can read.
+    slurm_nodes.ask("scontrol", "update", f"jobid={job}", "name=the team's | group")
     slurm_nodes.ask("scontrol", "suspend", job)
     status = cluster.run("status", "pair", "--json").document
     assert status["state"] == "degraded"
