@@ -83,3 +83,12 @@ def arm64_base(engine: Engine) -> Iterator[archive.Base]:
             base = vllm.arm64()
         archive.load(base, engine.client, engine.host)
         yield base
+
+
+@pytest.fixture(scope="session")
+def released_base(engine: Engine, cpu_base: archive.Base) -> archive.Base:
+    """The whole wheel of vLLM 0.33.0 on `engine`, on the layer of dependencies that it shares with `cpu_base`."""
+    with possible():
+        base = vllm.released()
+    archive.load(base, engine.client, engine.host)
+    return base

@@ -72,6 +72,11 @@ def request(checked: CheckedProfile, support: Support, patchset: PatchSet, extra
             "pins": support.pins(profile.release or ""),
             "patchset": patchset.sha256,
             "extras": sorted(extras),
+            "patches": {
+                id: f"{document.where(('patches', kind, number))}: patches.{kind}"
+                for kind, ids in (("required", profile.patches.required), ("optional", profile.patches.optional))
+                for number, id in enumerate(ids)
+            },
         },
         indent=1,
     ).encode()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from launch.plan import layers
 from recipe.config import paths
 from recipe.errors import Refused
 
@@ -88,35 +89,52 @@ def layer(name: str, key: str, write: Callable[[tarfile.TarFile], None]) -> Laye
 def load(base: Base, client: str, host: str | None = None) -> None:
     """Give the image to an engine, unless it has it. Errors: Refused with docker's own words."""
     docker = [client, *(("--host", host) if host else ())]
-    there = subprocess.run(
-        [*docker, "image", "inspect", "--format", "{{.Id}}", base.reference],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if there.stdout.strip() == base.digest:
+    if _asked(docker, "inspect", "--format", "{{.Id}}", base.reference) == [base.digest]:
         return
+    known = _known(docker, base)
+    told = _load(docker, base, known)
+    if told and known:
+        # An engine may want even those layers that it has.
+        told = _load(docker, base, 0)
+    if told:
+        raise Refused(f"docker load {base.reference}: {told}", where=host)
+
+
+def _known(docker: list[str], base: Base) -> int:
+    """How many of the image's layers the engine has, from the lowest on."""
+    images = _asked(docker, "ls", "--quiet", "--no-trunc")
+    found = _asked(docker, "inspect", "--format", "{{json .RootFS.Layers}}", *images) if images else []
+    held = [layers.Held(0, tuple(json.loads(line) or ())) for line in found]
+    return layers.there([f"sha256:{layer.sha256}" for layer in base.layers], held)
+
+
+def _asked(docker: list[str], *words: str) -> list[str]:
+    done = subprocess.run([*docker, "image", *words], check=False, capture_output=True, text=True)
+    return done.stdout.split("\n")[:-1]
+
+
+def _load(docker: list[str], base: Base, known: int) -> str | None:
+    """Load the image without its `known` lowest layers; gives what docker says when it fails."""
     with subprocess.Popen(
         [*docker, "load", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         assert process.stdin is not None and process.stdout is not None
         try:
-            write(base, process.stdin)
+            write(base, process.stdin, known)
             process.stdin.close()
         except BrokenPipeError:
             pass  # Docker ended before it had read all; it says why.
         told = process.stdout.read().decode(errors="replace").strip()
-    if process.returncode:
-        raise Refused(f"docker load {base.reference}: {told}", where=host)
+    return told or f"it ended with {process.returncode}" if process.returncode else None
 
 
-def write(base: Base, out: IO[bytes]) -> None:
-    """Write the archive that `docker load` reads."""
+def write(base: Base, out: IO[bytes], known: int = 0) -> None:
+    """Write the archive that `docker load` reads, without the `known` lowest layers, which the engine has."""
     names = [f"{layer.sha256}.tar" for layer in base.layers]
     configuration = f"{base.digest[7:]}.json"
     manifest = json.dumps([{"Config": configuration, "RepoTags": [base.reference], "Layers": names}]).encode()
     with tarfile.open(fileobj=out, mode="w|", bufsize=_CHUNK) as archive:
-        for name, layer in zip(names, base.layers, strict=True):
+        for name, layer in list(zip(names, base.layers, strict=True))[known:]:
             entry = tarfile.TarInfo(name)
             entry.size = layer.path.stat().st_size
             with layer.path.open("rb") as file:

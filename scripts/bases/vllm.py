@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 
 from recipe.catalogue.wheels import wheel
 from recipe.errors import Refused
+from scripts.bases import cuda
 from scripts.bases.archive import Base, Layer, add, add_folders, layer, owned_by_root
 from scripts.bases.debian import debian, more
 from scripts.demo.install import environment
@@ -61,15 +62,16 @@ def cpu() -> Base:
 
 
 def released() -> Base:
-    """vLLM 0.33.0 for NVIDIA GPUs, all that its wheel has, on what vLLM 0.32.0 for the CPU runs with and a C++
-    compiler: for patching and for reading it without a GPU; 3 GB.
+    """vLLM 0.33.0 for NVIDIA GPUs, all that its wheel has, on what vLLM 0.32.0 for the CPU runs with, and a C++
+    compiler: for patching it and for what it says without a GPU; 3 GB.
 
-    Not as its own image is: torch is 2.13.0 for the CPU, which loads none of the wheel's CUDA code, and what only a
-    GPU needs (FlashInfer, Triton, CUTLASS) is not there.
+    It differs from the release's own image: torch is 2.13.0 for the CPU, as vLLM for the CPU pins it; of CUDA there
+    is the runtime; packages that only run on a GPU (FlashInfer, CUTLASS, Triton) are not there.
 
     Errors: as of `cpu`; Unreachable when the wheel cannot be fetched.
     """
-    return Base(RELEASED, "amd64", (debian("amd64"), _beside("0.32.0"), more("amd64", "g++"), _wheel()))
+    runtime = cuda.runtime(_SITE, environment() / "bin" / "python")
+    return Base(RELEASED, "amd64", (debian("amd64"), _beside("0.32.0"), more("amd64", "g++"), runtime, _wheel()))
 
 
 def arm64() -> Base:
@@ -159,7 +161,8 @@ def _lowest(requirement: Requirement) -> str:
 
 
 def _sources() -> Layer:
-    return _of_wheel("sources", lambda name: name.endswith(".py") or ".dist-info/" in name)
+    """Its Python files, and the sources of the kernels that are compiled at run time."""
+    return _of_wheel("sources-headers", lambda name: name.endswith((".py", ".cuh")) or ".dist-info/" in name)
 
 
 def _wheel() -> Layer:

@@ -43,7 +43,8 @@ def main() -> int:
     if not platform.missing():
         platform.stand_in(asked)
     if options.imports:
-        print(json.dumps(imports.failing(options.imports.split(","))))
+        wrong = imports.failing(options.imports.split(","))
+        print(json.dumps({name: failure.error for name, failure in wrong.items()}))
         return 0
     options.out.mkdir(exist_ok=True)
     # First of all, because what the checks leave behind is not in the image.

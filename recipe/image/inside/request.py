@@ -23,7 +23,8 @@ class Request:
     node.
 
     `compiles` says why this profile compiles code while it serves, None when it does not; `pins` are versions that the
-    vLLM release names; `extras` are names of packages that the build installed.
+    vLLM release names; `extras` are names of packages that the build installed; `patches`: where the profile names each
+    patch (`file:line: key`).
     """
 
     site: Path
@@ -40,6 +41,7 @@ class Request:
     pins: dict[str, str]
     patchset: str
     extras: list[str] = field(default_factory=list)
+    patches: dict[str, str] = field(default_factory=dict)
 
 
 def load(path: Path, site: Path, root: Path) -> Request:

@@ -39,9 +39,8 @@ def compiler(request: Request) -> Result:
     """Whether there is a C++ compiler, where the profile compiles while it serves."""
     if request.compiles is None:
         return passed("compiler", "nothing is compiled while serving")
-    reason = missing()
-    if reason:
-        return skipped("compiler", reason)
+    if missing():
+        return skipped("compiler", "this image has no torch, so nothing can be compiled in it")
     names = [os.environ["CXX"]] if os.environ.get("CXX") else [*_COMPILERS]
     found = next((path for name in names if (path := shutil.which(name))), None)
     problem = f"there is no {' or '.join(names)}, and {request.compiles} — use a base image with g++"
