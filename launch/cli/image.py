@@ -14,7 +14,7 @@ from recipe.config.check import check_profile
 from recipe.config.load import Loaded, load_support
 from recipe.config.models import Profile
 from recipe.errors import HallmarkError
-from recipe.image import build, checks, client, context, engine, inspect, leaks, packages, pins, reference, said
+from recipe.image import build, checks, client, context, engine, given, inspect, leaks, packages, pins, reference, said
 from recipe.image import plan as planning
 from recipe.image.packages import Package
 
@@ -46,9 +46,10 @@ def image(ctx: Context, profile: str, base: str | None, repository: str | None, 
     planned = order.plan(on, order.extras(docker, ctx))
     folder = context.write(planned, order.held(ctx))
     made = inspect.image(docker, planned.tag)
-    if made is not None and context.built(folder, planned.tag) == made.config_digest:
+    if made is not None and made.config_digest in context.built(folder, planned.tag):
         ctx.say(f"nothing has changed since {planned.tag} was built and checked: no build")
     else:
+        leaks.refuse_base(docker, on, order.secrets, ctx.say)
         answer = build.check(docker, planned, folder, ctx.say)
         planned = planning.checked(planned, order.patchset, (order.support, *answer.verdicts), answer)
         context.write_checked(planned, folder)
@@ -109,7 +110,7 @@ class Order:
             request=lambda extras: checks.request(checked, support, patchset, extras),
             wanted=Wanted(loaded.value.extras, f"{loaded.document.where(('extras',))}: extras"),
             support=checks.support_verdict(checked, support),
-            secrets=leaks.known(loaded.value.env),
+            secrets=given.known(loaded.value.env),
         )
 
     def held(self, ctx: Context) -> PatchSet:

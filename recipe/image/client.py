@@ -17,10 +17,12 @@ _INSTALL = "install docker-buildx-plugin (or docker-buildx)"
 
 @dataclass(frozen=True)
 class Client:
-    """A docker program that can build with BuildKit: through the plugin buildx, or by itself."""
+    """A docker program that can build with BuildKit: through the plugin buildx, or by itself. `context`: where its
+    engine is, which is also how buildx calls the builder that is that engine's own."""
 
     program: str
     buildx: bool
+    context: str = "default"
 
 
 def find() -> Client:
@@ -36,7 +38,7 @@ def find() -> Client:
     for program in programs:
         version, buildx = _version(program), _has_buildx(program)
         if buildx or (version is not None and version[0] in _BUILT_IN):
-            return Client(program, buildx)
+            return Client(program, True, _context(program)) if buildx else Client(program, False)
         seen.append(f"{program} ({'.'.join(map(str, version)) if version else 'no docker'})")
     other = "name another program" if named else f"name a client from 18.09 to 22 with {VARIABLE}"
     raise HallmarkError(
@@ -70,6 +72,10 @@ def _version(program: str) -> tuple[int, int, int] | None:
 
 def _has_buildx(program: str) -> bool:
     return "buildx" in (_said(program, "buildx", "version") or "")
+
+
+def _context(program: str) -> str:
+    return (_said(program, "context", "inspect", "--format", "{{.Name}}") or "").strip() or "default"
 
 
 def _said(program: str, *words: str) -> str | None:

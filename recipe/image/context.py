@@ -67,16 +67,17 @@ def write_checked(build: Build, folder: Path) -> None:
 
 def write_built(folder: Path, tag: str, digest: str) -> None:
     """Note which image came of this context, so that the next build of the same finds out that it has nothing to do."""
-    _write(folder, {_BUILT: json.dumps({tag: digest}).encode()})
+    # Of each engine another one: its history has the time of the build.
+    _write(folder, {_BUILT: json.dumps({tag: sorted({*built(folder, tag), digest})}).encode()})
 
 
-def built(folder: Path, tag: str) -> str | None:
-    """The config digest of the image that came of this context under this tag; None when none did."""
+def built(folder: Path, tag: str) -> set[str]:
+    """The config digests of the images that came of this context under this tag."""
     try:
-        digest = json.loads((folder / _BUILT).read_bytes()).get(tag)
-    except (OSError, ValueError):
-        return None
-    return str(digest) if digest else None
+        digests = json.loads((folder / _BUILT).read_bytes()).get(tag)
+    except (OSError, ValueError, AttributeError):
+        return set()
+    return set(map(str, digests)) if isinstance(digests, list) else set()
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Looks for secrets in all that a build leaves behind.
+"""Looks for secrets in all that a build leaves behind, and in the layers of its base.
 
 No step of a build is given one: what takes a secret (a private index, a gated base or model) is fetched before, by pip
 and docker on this machine. This proves that none came along.
@@ -7,39 +7,40 @@ and docker on this machine. This proves that none came along.
 import base64
 import json
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from recipe.config.rules import is_reference, is_secret
 from recipe.errors import Problem, Refused
-from recipe.image import bom, engine
+from recipe.image import bom, engine, saved, searched
 from recipe.image.client import Client
 from recipe.image.inspect import Image
 from recipe.image.plan import BOM, MANIFEST
 
-# Anything shorter would be found by chance.
-_SHORTEST = 12
-# https://user:PASSWORD@host, as pip takes it for a private index.
-_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 # The other alphabet of base64.
 _FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")
 
 
-def known(environment: Mapping[str, str]) -> dict[str, str]:
-    """The secrets that this shell and the profile's references hold, by the name to call them in a message."""
-    found = {name: value for name, value in os.environ.items() if is_secret(name)}
-    for name, value in os.environ.items():
-        # Indexes are often listed in one variable.
-        passwords = _PASSWORD.findall(value)
-        found |= {f"{name} ({at})" if at > 1 else name: it for at, it in enumerate(passwords, 1)}
-    for name, reference in environment.items():
-        if is_reference(reference):
-            kind, _, where = reference.partition(":")
-            found[name] = os.environ.get(where, "") if kind == "env" else _text(Path(where).expanduser())
-    return {name: value.strip() for name, value in found.items() if len(value.strip()) >= _SHORTEST}
+def refuse_base(client: Client, base: Image, secrets: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Look through every layer of a base, also for files that a later layer hides; each once for the same secret.
+
+    Errors: Refused with every place of a secret, by its name; what `saved.search` raises.
+    """
+    looked_for = {name: forms(it) for name, it in secrets.items()}
+    new = searched.missing(base.layers, looked_for)
+    if not new:
+        return
+    names = ", ".join(new)
+    say(f"the {len(base.layers)} layers of the base are searched for {names}, which is done once")
+    hits = saved.search(client, base, new, say)
+    if hits:
+        error = Refused("")
+        last = Problem(
+            "nothing was built", hint="choose another base image, and change that secret: others can read it"
+        )
+        error.problems = (*(Problem(f"the secret {name} is in {place}") for place, name in hits), last)
+        raise error
+    searched.note(base.layers, new)
 
 
 def refuse(client: Client, made: Image, files: Mapping[str, bytes], secrets: Mapping[str, str]) -> None:
@@ -70,10 +71,15 @@ def refuse(client: Client, made: Image, files: Mapping[str, bytes], secrets: Map
 def search(places: Mapping[str, bytes], secrets: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     """(place, name) for every secret that is somewhere, as it is or in base64."""
     for name, value in secrets.items():
-        forms = set(_forms(value))
+        written = forms(value)
         for place, content in places.items():
-            if any(form in content for form in forms):
+            if any(form in content for form in written):
                 yield place, name
+
+
+def forms(value: str) -> frozenset[bytes]:
+    """All that a secret may look like where it is written."""
+    return frozenset(_forms(value))
 
 
 def _forms(value: str) -> Iterator[bytes]:
@@ -93,10 +99,3 @@ def _texts(document: Any) -> bytes:
     if isinstance(document, list):
         return b"\n".join(map(_texts, document))
     return str(document).encode(errors="surrogateescape")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -170,8 +170,9 @@ def _argv(build: Build, client: Client, context: Path, how: tuple[str, ...], mor
 def build_environment(client: Client) -> dict[str, str]:
     """Variables of the build command beside the user's own."""
     if client.buildx:
-        # An attestation would make an index of the image, and its digest another one every time.
-        return {"BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
+        # A builder that somebody selected may be one in a container, which has neither the engine's images nor its
+        # layers. An attestation would make an index of the image, and its digest another one every time.
+        return {"BUILDX_BUILDER": client.context, "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
     return {"DOCKER_BUILDKIT": "1"}
 
 

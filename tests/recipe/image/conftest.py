@@ -1,11 +1,21 @@
-"""What tests of builds on a release's wheel share."""
+"""What tests of images share; they see no secrets of whoever runs them."""
 
+import os
 from pathlib import Path
 
 import pytest
 import yaml
 
 from recipe.config.paths import CHECKOUT
+from recipe.config.rules import is_secret
+
+
+@pytest.fixture(autouse=True)
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in filter(is_secret, dict(os.environ)):
+        monkeypatch.delenv(name)
+    for name, file in (("DOCKER_CONFIG", ""), ("PIP_CONFIG_FILE", ""), ("HF_HOME", ""), ("NETRC", "netrc")):
+        monkeypatch.setenv(name, str(tmp_path / "nobody" / file))
 
 
 @pytest.fixture(scope="session")

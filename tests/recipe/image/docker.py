@@ -1,7 +1,10 @@
 """A stand-in for the docker program: it answers with what was written down, and notes how it was called."""
 
+import io
 import json
 import sys
+import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,11 @@ with open(os.path.join(folder, "calls"), "a") as calls:
 with open(os.path.join(folder, "answers.json")) as file:
     answers = json.load(file)
 given = " ".join(sys.argv[1:])
+saved = os.path.join(folder, "saved.tar")
+if sys.argv[1] == "save" and os.path.exists(saved):
+    with open(saved, "rb") as file:
+        sys.stdout.buffer.write(file.read())
+    sys.exit(0)
 for start, status, out, err in answers:
     if given.startswith(start):
         sys.stdout.write(out)
@@ -40,6 +48,28 @@ for start, status, out, err in answers:
 sys.stderr.write("the stand-in knows no answer to: " + given)
 sys.exit(99)
 """
+
+
+def tar(files: Mapping[str, bytes | None], mode: str = "w") -> bytes:
+    """An archive of these files; None stands for a link to the file that comes first."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            if content is None:
+                entry.type, entry.linkname = tarfile.SYMTYPE, next(iter(files))
+            else:
+                entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content or b""))
+    return made.getvalue()
+
+
+def saved(*layers: bytes) -> bytes:
+    """What `docker save` of an engine of 20.10 writes for an image of these layers, base first."""
+    names = [f"{at:064x}/layer.tar" for at in range(len(layers))]
+    # In the order of digests, and what says the order comes last.
+    files = dict(sorted(zip(names, layers, strict=True), reverse=True))
+    return tar({**files, "manifest.json": json.dumps([{"Config": "c.json", "Layers": names}]).encode()})
 
 
 class StandInDocker:
@@ -65,6 +95,10 @@ class StandInDocker:
         """Answer so to a call whose arguments begin like this."""
         self.answers.append((start, status, out, err))
         (self.folder / "answers.json").write_text(json.dumps(self.answers))
+
+    def saves(self, archive: bytes) -> None:
+        """Hand out every image as this archive."""
+        (self.folder / "saved.tar").write_bytes(archive)
 
     def calls(self) -> list[str]:
         """All calls so far, as one line each."""

@@ -17,11 +17,11 @@ from recipe.catalogue.compile import compile_profile
 from recipe.config.load import load_profile
 from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit, HallmarkError
-from recipe.image import bom, leaks
+from recipe.image import bom, given, leaks
 from recipe.image.build import failure
 from recipe.image.engine import Done
 from recipe.image.plan import Build
-from tests.recipe.image.docker import BUILT, CHECKED, StandInDocker
+from tests.recipe.image.docker import BUILT, CHECKED, StandInDocker, saved, tar
 from tests.recipe.image.standin_registry import StandInRegistry
 
 CASES = sorted((CHECKOUT / "tests/cases/image").glob("*.yaml"))
@@ -46,7 +46,9 @@ class Machine:
         self.docker = StandInDocker(folder / "bin")
         monkeypatch.setenv("HALLMARK_DOCKER", str(self.docker.program))
         monkeypatch.setenv("HALLMARK_CACHE", str(folder / "cache"))
+        monkeypatch.setenv("HALLMARK_STATE", str(folder / "state"))
         monkeypatch.delenv("DOCKER_HOST", raising=False)
+        self.docker.saves(saved(tar({"etc/hosts": b"127.0.0.1 localhost"})))
         self.tag, self.labels = self.dry_run()
 
     def dry_run(self) -> tuple[str, dict[str, str]]:
@@ -294,10 +296,44 @@ def test_b9_no_secret_is_in_what_is_said_or_in_what_docker_is_given(
     machine.has(BUILT)
     result = machine.run(json=True)
     assert result.exception is None
-    folder = machine.docker.folder.parent / "cache"
-    written = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    folders = [machine.docker.folder.parent / name for name in ("cache", "state")]
+    written = [path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()]
     assert written and not any(SECRET.encode() in content for content in written)
     assert SECRET not in result.stdout + result.stderr + "".join(machine.docker.calls())
+
+
+def test_b9_a_secret_in_a_layer_of_the_base_ends_it_before_anything_is_built(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    built(machine)
+    machine.has_no(machine.tag)
+    machine.docker.saves(saved(tar({"root/.netrc": f"password {SECRET}".encode()})))
+    error = machine.refused()
+    assert [str(problem) for problem in error.problems] == [
+        f"the secret HF_TOKEN is in /root/.netrc, in layer 1 of 1 ({BASE_LAYER})",
+        "nothing was built — choose another base image, and change that secret: others can read it there",
+    ]
+    assert error.exit == Exit.NOT_DONE
+    assert not any(call.startswith(("build", "image rm", "tag")) for call in machine.docker.calls())
+
+
+def test_b9_the_layers_of_a_base_are_searched_once_for_a_secret_and_never_without_one(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def searched() -> int:
+        machine.docker.forget()
+        built(machine)
+        machine.has_no(machine.tag)
+        machine.has(BUILT)
+        assert machine.run(json=True).exception is None
+        return machine.docker.calls().count(f"save sha256:{'b' * 64}")
+
+    assert searched() == 0
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    assert [searched(), searched()] == [1, 0]
+    monkeypatch.setenv("HF_TOKEN", f"{SECRET}-renewed")
+    assert [searched(), searched()] == [1, 0]
 
 
 def in_base64(text: str) -> str:
@@ -315,9 +351,9 @@ def test_b9_a_secret_is_found_in_a_file_as_it_is_and_in_base64(form: str) -> Non
 
 def test_b9_the_password_of_a_private_index_is_a_secret_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", f"https://builder:{SECRET}@index.example/simple")
-    assert leaks.known({})["PIP_INDEX_URL"] == SECRET
+    assert given.known({})["PIP_INDEX_URL"] == SECRET
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"https://a:{SECRET}1@a.example/simple https://b:{SECRET}2@b.example")
-    assert {f"{SECRET}1", f"{SECRET}2"} <= set(leaks.known({}).values())
+    assert {f"{SECRET}1", f"{SECRET}2"} <= set(given.known({}).values())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ def test_a_client_with_buildx_builds_through_it(tmp_path: Path, monkeypatch: pyt
     new = StandInDocker(tmp_path / "new", "28.2.2")
     new.answer("buildx version", out="github.com/docker/buildx v0.24.0 d0e5e86\n")
     on_path(monkeypatch, new)
-    assert find() == Client(str(new.program), buildx=True)
+    assert find() == Client(str(new.program), buildx=True, context="default")
+    new.answer("context inspect", out="rootless\n")
+    assert find() == Client(str(new.program), buildx=True, context="rootless")
 
 
 def test_a_later_client_on_path_is_taken_when_the_first_cannot_build(

@@ -230,9 +230,9 @@ def test_a_client_with_buildkit_built_in_is_told_so() -> None:
     )
 
 
-def test_buildx_loads_the_image_and_adds_no_attestation() -> None:
-    client = Client("docker", buildx=True)
-    assert build_environment(client) == {"BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
+def test_buildx_builds_in_the_engine_loads_the_image_and_adds_no_attestation() -> None:
+    client = Client("docker", buildx=True, context="rootless")
+    assert build_environment(client) == {"BUILDX_BUILDER": "rootless", "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
     assert " ".join(build_argv(planned(), client, Path("/c"), Path("/id"))[:4]) == "docker buildx build --load"
 
 

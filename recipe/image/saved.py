@@ -1,0 +1,218 @@
+"""Searches every layer of an image, as its engine hands them out: what a later layer hides is there all the same.
+
+Nothing is kept: the image runs through this program once, and a second time only to name the files of what was found.
+"""
+
+import json
+import subprocess
+import tarfile
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any, Protocol
+
+from recipe.errors import Refused
+from recipe.image import engine
+from recipe.image.client import Client
+from recipe.image.inspect import Image
+
+_CHUNK = 1 << 20
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_LIST = "manifest.json"
+_SMALL = 1 << 22
+_EVERY = 10.0
+
+Needles = Mapping[str, frozenset[bytes]]
+"""What to look for, by the name that is told."""
+
+
+class Readable(Protocol):
+    """What chunks are read from."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def search(client: Client, made: Image, needles: Needles, say: Callable[[str], None]) -> list[tuple[str, str]]:
+    """(place, name) of all that is found in the layers, with the file where the layer can be read that far.
+
+    Errors: Refused with docker's own words, or where a layer is packed in a way that cannot be searched.
+    """
+    hits: dict[str, set[str]] = {}
+
+    def look(name: str, content: Readable) -> None:
+        if found := set(_found(content, needles)):
+            hits[name] = found
+
+    _each(client, made, look, say)
+    if not hits:
+        return []
+    order: list[str] = []
+    places: dict[str, list[tuple[str, str]]] = {}
+
+    def name_files(name: str, content: Readable) -> None:
+        if name == _LIST:
+            order.extend(_layers(content))
+        elif name in hits:
+            places[name] = [*_named(content, needles)]
+
+    _each(client, made, name_files, lambda line: None)
+    told = []
+    for name, found in hits.items():
+        files = places.get(name, [])
+        missed = found - {secret for _, secret in files}
+        where = _which(name, order, made)
+        told += [(f"{file}, in {where}", secret) for file, secret in files]
+        told += [(where, secret) for secret in sorted(missed)]
+    return told
+
+
+def _each(client: Client, made: Image, use: Callable[[str, Readable], None], say: Callable[[str], None]) -> None:
+    """Give `use` the name and the content, unpacked, of every file of `docker save`: layers, configuration, lists."""
+    with (
+        _saved(client, made) as stream,
+        tarfile.open(fileobj=stream, mode="r|", bufsize=_CHUNK) as archive,
+    ):
+        begun = told = time.monotonic()
+        for entry in _entries(archive):
+            content = archive.extractfile(entry) if entry.isreg() else None
+            if content is not None:
+                use(entry.name, _unpacked(entry.name, content))
+            if (now := time.monotonic()) - told > _EVERY:
+                told = now
+                say(f"  {archive.offset / 1e9:.1f} GB searched in {now - begun:.0f} s")
+
+
+@contextmanager
+def _saved(client: Client, made: Image) -> Iterator[IO[bytes]]:
+    argv = [client.program, "save", made.config_digest]
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors) as process,
+    ):
+        assert process.stdout is not None
+        broken: Exception | None = None
+        try:
+            try:
+                yield process.stdout
+            except (tarfile.TarError, zlib.error, EOFError) as error:
+                broken = error
+            # Behind the archive's end is padding; docker must be able to write it.
+            while process.stdout.read(_CHUNK):
+                pass
+        except BaseException:
+            process.kill()
+            raise
+        if process.wait():
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").splitlines()
+            raise engine.explain(lines, "the layers cannot be searched: docker save failed")
+        if broken is not None:
+            raise Refused(f"what the engine hands out cannot be searched: {broken}", where=made.config_digest)
+
+
+def _unpacked(name: str, content: IO[bytes]) -> Readable:
+    """The content of a layer. Errors: Refused for one that is packed otherwise than with gzip."""
+    first = content.read(4)
+    whole = _After(first, content)
+    if first[:2] == _GZIP:
+        return _Gunzipped(whole)
+    if first == _ZSTD:
+        hint = "build without secrets in the environment, or on an engine that does not use containerd's image store"
+        raise Refused("this engine hands out layers in zstd, which is not searched", where=name, hint=hint)
+    return whole
+
+
+class _After:
+    """What was read already, and then the rest."""
+
+    def __init__(self, first: bytes, rest: Readable) -> None:
+        self._first, self._rest = first, rest
+
+    def read(self, size: int, /) -> bytes:
+        if self._first:
+            first, self._first = self._first[:size], self._first[size:]
+            return first
+        return self._rest.read(size)
+
+
+class _Gunzipped:
+    def __init__(self, packed: Readable) -> None:
+        self._packed = packed
+        self._unpacker = zlib.decompressobj(wbits=31)
+
+    def read(self, size: int, /) -> bytes:
+        while True:
+            packed = self._unpacker.unconsumed_tail or self._packed.read(_CHUNK)
+            if not packed:
+                return b""
+            if found := self._unpacker.decompress(packed, size):
+                return found
+            if self._unpacker.eof:
+                rest, self._unpacker = self._unpacker.unused_data, zlib.decompressobj(wbits=31)
+                if not rest.strip(b"\0"):
+                    return b""
+                self._packed = _After(rest, self._packed)
+
+
+def _found(content: Readable, needles: Needles) -> Iterator[str]:
+    """The names of what is in a stream, also where it lies across two chunks; each may come more than once."""
+    longest = max(len(form) for written in needles.values() for form in written)
+    tail = b""
+    while chunk := content.read(_CHUNK):
+        text = tail + chunk
+        for name, written in needles.items():
+            if any(form in text for form in written):
+                yield name
+        tail = text[-(longest - 1) :]
+
+
+def _named(content: Readable, needles: Needles) -> Iterator[tuple[str, str]]:
+    """(file, name) in a layer, as far as it is an archive."""
+    stream: Any = content
+    try:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_CHUNK) as layer:
+            for entry in _entries(layer):
+                path = f"/{entry.name.removeprefix('./')}"
+                texts = "\n".join((entry.name, entry.linkname, *entry.pax_headers.values())).encode(
+                    errors="surrogateescape"
+                )
+                found = {name for name, written in needles.items() if any(form in texts for form in written)}
+                file = layer.extractfile(entry) if entry.isreg() else None
+                if file is not None:
+                    found |= set(_found(file, needles))
+                # A name that holds a secret is not told.
+                yield from ((path if not _in_name(path, needles) else "the name of a file", name) for name in found)
+    except (tarfile.TarError, EOFError):
+        return
+
+
+def _entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    seen: list[tarfile.TarInfo] = archive.members  # type: ignore[attr-defined]
+    while (entry := archive.next()) is not None:
+        # Else all that were seen are kept, a hundred thousand in a layer.
+        seen.clear()
+        yield entry
+
+
+def _in_name(path: str, needles: Needles) -> bool:
+    text = path.encode(errors="surrogateescape")
+    return any(form in text for written in needles.values() for form in written)
+
+
+def _layers(content: Readable) -> list[str]:
+    text = b""
+    while (chunk := content.read(_CHUNK)) and len(text) < _SMALL:
+        text += chunk
+    try:
+        return [str(name) for name in json.loads(text)[0]["Layers"]]
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
+def _which(name: str, order: list[str], made: Image) -> str:
+    if name in order and len(order) == len(made.layers):
+        at = order.index(name)
+        return f"layer {at + 1} of {len(order)} ({made.layers[at]})"
+    return f"{name} of the image"
