@@ -6,6 +6,7 @@
 set -u
 export LC_ALL=C
 PATH=$PATH:/usr/sbin:/sbin
+docker=${HALLMARK_DOCKER:-docker}
 engine=$1 host=$2 image=$3 model=$4
 shift 5
 peers=
@@ -46,7 +47,8 @@ section memlock
 # Not every sh has -l; the process itself can always be asked.
 sed -n 's/^Max locked memory *\([^ ]*\).*/\1/p' /proc/self/limits | content
 section programs
-for program in docker iperf3 ip nvidia-smi python3; do
+if there "$docker"; then echo docker | content; fi
+for program in iperf3 ip nvidia-smi python3; do
   if there "$program"; then echo "$program"; fi
 done | content
 
@@ -158,8 +160,8 @@ if [ -n "$model" ]; then
   fi
 fi
 
-if [ "$engine" = docker ] && there docker; then
-  docker() { command docker ${host:+--host "$host"} "$@"; }
+if [ "$engine" = docker ] && there "$docker"; then
+  docker() { command "$docker" ${host:+--host "$host"} "$@"; }
   section engine
   if told=$(docker version --format '{{json .Server}}' 2>&1); then
     printf '%s\n' "$told" | content
