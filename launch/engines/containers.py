@@ -47,6 +47,8 @@ class Reach(Protocol):
         self, place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 0
     ) -> str: ...
 
+    def command(self, place: Place, *words: str) -> tuple[str, ...]: ...
+
     def home(self, place: Place) -> str: ...
 
     def each(self, ask: Callable[[T], S], of: Iterable[T]) -> list[S]: ...
@@ -137,7 +139,7 @@ class DockerEngine:
                 return None
             # A container that was started again still has what it wrote before.
             since = found["State"]["StartedAt"]
-            words = rank.place.docker("logs", "--timestamps", "--since", since, found["Id"])
+            words = self._reach.command(rank.place, "logs", "--timestamps", "--since", since, found["Id"])
             done = self._reach.run(rank.place, ("sh", "-c", 'exec "$@" 2>&1', "sh", *words))
             logs.mkdir(parents=True, exist_ok=True)
             pairs = [line.partition(" ") for line in done.stdout.split("\n") if line]

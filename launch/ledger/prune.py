@@ -1,6 +1,5 @@
 """Which images of this project nothing refers to, on this machine's engine and on those of clusters; their removal."""
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,8 +17,7 @@ from launch.plan.place import Place
 from recipe.config import paths
 from recipe.config.load import load_cluster, names
 from recipe.errors import ConfigError, HallmarkError
-from recipe.image import engine
-from recipe.image.client import Client
+from recipe.image import client, engine
 from recipe.image.inspect import repository_of
 from recipe.image.plan import LABEL, tag
 from recipe.image.reference import tag_of
@@ -120,9 +118,8 @@ def _containers(work: Work) -> Work:
 
 def _stocks(works: Iterable[Work]) -> list[Stock]:
     """Each engine once, under whatever names it is reached."""
-    if shutil.which("docker") is not None:
-        # Of this machine's engine it is said otherwise than of a node's what to do when it does not answer.
-        engine.check(Client("docker", buildx=False))
+    # Of this machine's engine it is said otherwise than of a node's what to do when it does not answer.
+    engine.check(client.plain())
     nodes = [Place(it.name, it.address, it.docker_host) for work in works for it in work.cluster.value.nodes]
     found: dict[str, Stock] = {}
     for it in reach.each(stock, dict.fromkeys([_HERE, *nodes])):

@@ -5,7 +5,6 @@ Nodes pull from the cluster's registry; when there is none, or it is down, from 
 """
 
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,22 +15,19 @@ from launch.nodes.staging import Bars, silent
 from launch.plan import layers as plan
 from launch.plan.place import Place
 from recipe.errors import HallmarkError, Mismatch, Refused, Unreachable
-from recipe.image import build, engine, inspect
-from recipe.image.client import Client
+from recipe.image import build, client, engine, inspect
 from recipe.image.inspect import Image
 from recipe.image.reference import Reference, loopback, remote
 
 if TYPE_CHECKING:
     from recipe.image.registry import Repository
 
-# Any docker program can push; only building asks for more.
-_CLIENT = Client("docker", buildx=False)
 _REPOSITORY = "hallmark"
 # Whoever tidies up on a node with `docker image prune` takes what has no tag.
 KEPT = "hallmark-kept"
 _BASE = "org.opencontainers.image.base"
-# An engine fetches a layer once for all who pull it. A pull that follows on one whose connection was lost may join what
-# that one had begun, through a way that is gone, and fail with it; only the next one begins anew.
+# An engine fetches a layer once for all who pull it. A pull that follows one whose connection was lost may still join
+# what that one had begun, through a way that is gone, and fail with it; only the next one begins anew.
 _TRIES = 3
 
 
@@ -71,9 +67,9 @@ class StagedImage:
         with registry.serving() as port:
             own = Reference(f"127.0.0.1:{port}", _REPOSITORY)
             tags = [own.at(self.digest[:12])]
-            engine.ask(_CLIENT, "tag", self.id, tags[0])
+            engine.ask(client.plain(), "tag", self.id, tags[0])
             try:
-                manifest = build.push(_CLIENT, tags[0], say)
+                manifest = build.push(client.plain(), tags[0], say)
                 tags.append(own.at(manifest))
                 sent = Sent(own, manifest, here)
                 reach.each(lambda place: self._bring(place, lambda: self._send(place, sent, say, bars), say), lacking)
@@ -81,7 +77,7 @@ class StagedImage:
                 # They are worth nothing without that registry.
                 for name in tags:
                     with suppress(HallmarkError):
-                        engine.ask(_CLIENT, "image", "rm", "--no-prune", name)
+                        engine.ask(client.plain(), "image", "rm", "--no-prune", name)
 
     def _published(self, say: Callable[[str], None]) -> str | None:
         """As `publish`; None when that registry is down and the image can be served from here."""
@@ -124,12 +120,12 @@ class StagedImage:
         name = self.registry.at(self.digest[:12])
         say(f"  {self.reference} goes to {name}")
         if _here(self.id) is not None:
-            engine.ask(_CLIENT, "tag", self.id, name)
+            engine.ask(client.plain(), "tag", self.id, name)
             try:
-                build.push(_CLIENT, name, say)
+                build.push(client.plain(), name, say)
             finally:
                 with suppress(HallmarkError):
-                    engine.ask(_CLIENT, "image", "rm", "--no-prune", name)
+                    engine.ask(client.plain(), "image", "rm", "--no-prune", name)
         else:
             missing = self.lacking()
             holder = next((place for place in self.places if place not in missing), None)
@@ -175,13 +171,13 @@ class StagedImage:
     def size(self) -> int | None:
         """Bytes of the image; None when this machine's engine does not have it."""
         with suppress(Refused):
-            return int(engine.ask(_CLIENT, "image", "inspect", "--format", "{{.Size}}", self.id))
+            return int(engine.ask(client.plain(), "image", "inspect", "--format", "{{.Size}}", self.id))
         return None
 
     def variables(self) -> dict[str, str] | None:
         """The variables that the image brings along; None when this machine's engine does not have it."""
         with suppress(Refused):
-            told = engine.ask(_CLIENT, "image", "inspect", "--format", "{{json .Config.Env}}", self.id)
+            told = engine.ask(client.plain(), "image", "inspect", "--format", "{{json .Config.Env}}", self.id)
             return dict(line.split("=", 1) for line in json.loads(told) or () if "=" in line)
         return None
 
@@ -191,7 +187,7 @@ class StagedImage:
         return plan.coming(size, here.layers, layers.held(place)) if here else size
 
     def _there(self, place: Place) -> bool:
-        done = reach.run(place, place.docker("image", "inspect", "--format", "{{.Id}}", self.id))
+        done = reach.run(place, reach.command(place, "image", "inspect", "--format", "{{.Id}}", self.id))
         if done.returncode and "no such image" not in done.stderr.lower():
             raise reach.refused(place, done, "docker image inspect failed")
         return done.stdout.strip() == self.id
@@ -327,9 +323,7 @@ def resolve(reference: str, where: str | None, registry: Reference | None, archi
 
 def _here(reference: str) -> Image | None:
     """What this machine's engine knows of an image."""
-    if shutil.which(_CLIENT.program) is None:
-        raise HallmarkError(f"there is no program {_CLIENT.program} on PATH", hint="install docker")
-    return inspect.image(_CLIENT, reference)
+    return inspect.image(client.plain(), reference)
 
 
 def staged(

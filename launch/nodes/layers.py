@@ -28,13 +28,24 @@ _HELD = (
 # What docker writes of each layer where it does not write to a terminal.
 _BEGUN = re.compile(r"^\w{12}: (?:Pulling fs layer|Already exists)")
 _ENDED = re.compile(r"^\w{12}: (?:Pull complete|Already exists)")
+# Ends docker when its own input closes, as it does when the connection is lost: the engine would go on fetching for it,
+# through a way that may be gone, and make whoever pulls the same layer next wait for that. What docker writes to its
+# standard error says why it failed.
+_PULL = """\
+exec 3<&0
+"$@" 2>&1 </dev/null 3<&- & pull=$!
+{ read -r line <&3; kill $pull; } >/dev/null 2>&1 & guard=$!
+wait $pull; status=$?
+kill $guard 2>/dev/null
+exit $status
+"""
 _CHUNK = 2**20
 Hear = Callable[[int, int], None]
 
 
 def held(place: Place) -> list[Held]:
     """The images of a node's engine. Errors: Unreachable."""
-    done = reach.run(place, ("sh", "-c", _HELD, "sh", *place.docker()))
+    done = reach.run(place, ("sh", "-c", _HELD, "sh", *reach.command(place)))
     # One that was removed meanwhile is an error of the command, and the others are told all the same.
     pairs = (line.partition(" ") for line in done.stdout.splitlines() if line)
     return [Held(int(size), tuple(json.loads(found) or ())) for size, _, found in pairs]
@@ -53,8 +64,7 @@ def pull(place: Place, name: str, hear: Hear) -> None:
         if begun:
             hear(ended, begun)
 
-    # What docker writes to its standard error says why it failed.
-    argv = ("sh", "-c", 'exec "$@" 2>&1', "sh", *place.docker("pull", name))
+    argv = ("sh", "-c", _PULL, "sh", *reach.command(place, "pull", name))
     status = stream.follow(place, argv, {}, "", read)
     if status:
         done = subprocess.CompletedProcess(argv, status, "", "".join(lines))
@@ -63,7 +73,7 @@ def pull(place: Place, name: str, hear: Hear) -> None:
 
 def load(place: Place, archive: IO[bytes]) -> None:
     """Let the node's engine load an archive. Errors: Unreachable; Refused with docker's own words."""
-    words = list(place.docker("load", "--quiet"))
+    words = list(reach.command(place, "load", "--quiet"))
     argv = words if place.local else ssh.command(place, words, options=["-o", "ControlPath=none"])
     archive.seek(0)
     done = subprocess.run(

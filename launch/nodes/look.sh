@@ -8,6 +8,7 @@
 set -u
 export LC_ALL=C
 PATH=$PATH:/usr/sbin:/sbin
+docker=${HALLMARK_DOCKER:-docker}
 engine=$1 host=$2 image=$3 model=$4
 shift 5
 peers=
@@ -83,7 +84,8 @@ kernel() {
   id -u
   printf '%s\n' "$HOME"
   section programs
-  for program in all_reduce_perf all_reduce_perf_mpi docker iperf3 ip mpirun nvidia-smi python3; do
+  if there "$docker"; then echo docker; fi
+  for program in all_reduce_perf all_reduce_perf_mpi iperf3 ip mpirun nvidia-smi python3; do
     if there "$program"; then echo "$program"; fi
   done
 }
@@ -265,7 +267,7 @@ model() {
 }
 
 containers() {
-  docker() { command docker ${host:+--host "$host"} "$@"; }
+  docker() { command "$docker" ${host:+--host "$host"} "$@"; }
   # Where its files are, what it is, and everything else that it says.
   is='{"Version":{{json .ServerVersion}},"Os":{{json .OSType}},"Arch":{{json .Architecture}}}'
   told=$(docker info --format "{{.DockerRootDir}}$nl$is$nl{{json .}}" 2>/dev/null)
@@ -328,7 +330,7 @@ everything() {
     model=$at
     (model)
   fi
-  if [ "$engine" = docker ] && there docker; then containers; fi
+  if [ "$engine" = docker ] && there "$docker"; then containers; fi
   section end
 }
 

@@ -9,9 +9,10 @@ from typing import TypeVar
 from launch.nodes.ssh import run
 from launch.plan.place import Place
 from recipe.errors import HallmarkError, Problem, Unreachable
+from recipe.image import client
 from recipe.image.engine import explain
 
-__all__ = ["docker", "each", "home", "run"]
+__all__ = ["command", "docker", "each", "home", "run"]
 T = TypeVar("T")
 S = TypeVar("S")
 
@@ -24,6 +25,16 @@ _SECONDS = 120.0
 _MOST = 16
 
 
+def command(place: Place, *words: str) -> tuple[str, ...]:
+    """The docker command with these words, as it is run on the node; on this machine with the program that commands
+    here use.
+
+    Errors: HallmarkError when there is no such program here.
+    """
+    program, *rest = place.docker(*words)
+    return (client.plain().program if place.local else program, *rest)
+
+
 def docker(place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 0) -> str:
     """Run the docker program of a node and give its standard output.
 
@@ -32,7 +43,7 @@ def docker(place: Place, *words: str, variables: Mapping[str, str] | None = None
     """
     limit = seconds if seconds != 0 else (_QUESTION_SECONDS if words[0] in _QUESTIONS else _SECONDS)
     # Run twice, it would make a second container or fail because of the first; everything else may be repeated.
-    done = run(place, place.docker(*words), variables=variables, seconds=limit, once=words[0] == "run")
+    done = run(place, command(place, *words), variables=variables, seconds=limit, once=words[0] == "run")
     if done.returncode:
         raise refused(place, done, f"docker {words[0]} failed")
     return done.stdout

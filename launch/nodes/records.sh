@@ -1,7 +1,7 @@
 #!/bin/sh
 # One cluster's records and lock on a node. Words: STATE NAME ACTION …; STATE may begin with ~.
 # Every action may be repeated: what was done already is found done. Ends with 3 when the lock is another's, with 4 when
-# the journal is not the one that the caller read, with 5 when it cannot be written.
+# the journal is not the one that the caller read, with 5 when it cannot be written, with 6 when a record cannot be read.
 set -eu
 umask 077
 export LC_ALL=C
@@ -41,10 +41,18 @@ unpack() {
 case $action in
   fetch)
     echo "$folder"
-    if [ -d "$folder" ]; then
-      cd "$folder"
-      find . -type f ! -path './logs/*' ! -path '*/.*' ! -name lock | tar -czf - -T - | base64
-    fi
+    # Whatever is there and cannot be read ends this: what is left out would count as gone.
+    case $(ls -dL -- "$folder" 2>&1 >/dev/null) in
+      *'No such file'*) [ -L "$folder" ] || exit 0 ;;
+    esac
+    cd "$folder"
+    # What begins with a dot comes and goes meanwhile.
+    found=$(find . -ignore_readdir_race \( -path ./logs -o -name '.?*' \) -prune -o -type f ! -name lock -print)
+    [ -n "$found" ] || exit 0
+    exec 4>&1
+    status=$({ { printf '%s\n' "$found" | tar -czf - -T - || echo $? >&3; } | base64 >&4; } 3>&1)
+    # 1: a file grew while it was read, as the journal does; what stood in it before is there.
+    [ "${status:-0}" -le 1 ] || exit 6
     ;;
   append) # SIZE LOCK FILES; the line, then an archive of so many new files
     guard

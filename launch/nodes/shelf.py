@@ -40,7 +40,8 @@ class Shelf:
         argv = ("sh", "-c", _script(), "sh", self.state, self.name, action, *words)
         done = reach.run(self.place, argv, given=given)
         if done.returncode not in expect:
-            lines = done.stderr.strip().splitlines() or [f"`{action}` ended with {done.returncode}"]
+            lines = [line for line in done.stderr.strip().splitlines() if not line.startswith("tar: Exiting")]
+            lines = lines or [f"`{action}` ended with {done.returncode}"]
             what = f"node {self.place.name}: the records cannot be used: {lines[-1]}"
             raise Refused(what, where=self.where, hint="mend that first, or change paths.state of the cluster")
         return done

@@ -86,7 +86,7 @@ def _in_image(rank: RankPlan, question: str) -> "subprocess.CompletedProcess[str
             words += ["--mount", mount.option]
     words += [box.image, "-c", script, "sh", question]
     given = base64.encodebytes(pyz.pack_sizes()).decode()
-    done = ssh.run(rank.place, rank.place.docker(*words), given=given, seconds=_SECONDS)
+    done = ssh.run(rank.place, reach.command(rank.place, *words), given=given, seconds=_SECONDS)
     if done.returncode in (125, 126, 127):
         raise reach.refused(rank.place, done, f"the image cannot be asked on {rank.name}")
     return done

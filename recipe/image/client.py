@@ -48,6 +48,19 @@ def find() -> Client:
     )
 
 
+def plain() -> Client:
+    """The program that HALLMARK_DOCKER names, or `docker`: any can ask an engine and push, only building asks for more.
+
+    Errors: HallmarkError when there is no such program.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Client(_named(named)[0], buildx=False)
+    if shutil.which("docker") is None:
+        raise HallmarkError("there is no program docker on PATH", hint=f"install docker, or name it with {VARIABLE}")
+    return Client("docker", buildx=False)
+
+
 def _named(name: str) -> list[str]:
     found = shutil.which(name)
     if found is None:

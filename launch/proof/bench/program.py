@@ -84,7 +84,8 @@ class ContainerProgram:
     def serve(self, words: Sequence[str], data: Path, api_key: str | None, deadline: float) -> str:
         variables = {_KEY: api_key} if api_key else {}
         passed = [word for name in variables for word in ("--env", name)]
-        argv = self.place.docker(
+        argv = reach.command(
+            self.place,
             *("exec", "--interactive", *passed, self.container, "sh", "-c", INSIDE, "sh"),
             *("vllm", "bench", "serve", *words),
         )

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -72,3 +73,15 @@ def test_a_terminal_only_shows_what_labels_say(
     has(tmp_path, monkeypatch, profile="a\x1b[2Jb\r\n")
     shown = run(*words).stdout
     assert r"a\x1b[2Jb\r\n" in shown and "\x1b" not in shown
+
+
+def test_prune_asks_the_client_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named, other = StandInDocker(tmp_path / "named"), StandInDocker(tmp_path / "other")
+    for start, out in (("version", "20.10.24"), ("info", "ID here /var/lib/docker"), ("image ls", ""), ("ps", "")):
+        named.answer(start, out=f"{out}\n")
+    monkeypatch.setenv("PATH", str(other.folder), prepend=os.pathsep)
+    monkeypatch.setenv("HALLMARK_DOCKER", str(named.program))
+    monkeypatch.setenv("HALLMARK_STATE", str(tmp_path / "state"))
+    done = CliRunner().invoke(images, ["prune"], obj=Context(tmp_path, True))
+    assert done.exit_code == 0, repr(done.exception)
+    assert (len(named.calls()), (other.folder / "calls").exists()) == (4, False)

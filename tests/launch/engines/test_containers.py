@@ -40,6 +40,9 @@ class Nodes:
         # By process id, the line of look.awk.
         self.seen: dict[str, str] = {}
 
+    def command(self, place: Place, *words: str) -> tuple[str, ...]:
+        return place.docker(*words)
+
     def home(self, place: Place) -> str:
         return "/home/me"
 

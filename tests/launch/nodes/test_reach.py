@@ -1,12 +1,14 @@
 """What is made of the words of a node's docker program; they are typed here."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from launch.nodes import reach
 from launch.plan.place import Place
 from recipe.errors import HallmarkError, Refused, Unreachable
+from tests.recipe.image.docker import StandInDocker
 
 RIGHT = Place("right", "user@right")
 
@@ -45,3 +47,13 @@ def test_a_docker_command_that_fails_is_said_with_its_node(
     with pytest.raises(kind) as failed:
         reach.docker(RIGHT, "pull", "--quiet", "127.0.0.1:5000/hallmark@sha256:1")
     assert str(failed.value) == says
+
+
+def test_the_client_that_is_named_here_is_that_of_this_machine_and_of_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker = StandInDocker(tmp_path / "bin")
+    monkeypatch.setenv("HALLMARK_DOCKER", str(docker.program))
+    here = Place("here", "local", "unix:///run/other.sock")
+    assert reach.command(here, "ps") == (str(docker.program), "--host", "unix:///run/other.sock", "ps")
+    assert reach.command(RIGHT, "ps") == ("docker", "ps")

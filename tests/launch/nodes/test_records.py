@@ -17,6 +17,9 @@ _SSH = """#!/bin/sh
 for word; do last=$word; done
 case "$*" in *" down@"*) echo "ssh: connect to host down port 22: Connection refused" >&2; exit 255 ;; esac
 if [ -f "$0.breaks" ]; then rm "$0.breaks"; sh -c "$last" >/dev/null; echo "Connection reset by peer" >&2; exit 255; fi
+if [ -e "$0.no-override" ] && [ "$(id -u)" = 0 ]; then
+  exec setpriv --bounding-set=-dac_override,-dac_read_search sh -c "$last"
+fi
 exec sh -c "$last"
 """
 
@@ -282,3 +285,37 @@ def test_a_state_folder_in_the_home_is_found_on_the_node(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     one_launch(controller("first", [Shelf(Place("left", "me@left"), "~/.hallmark", "pair")]))
     assert (tmp_path / "home/.hallmark/clusters/pair" / JOURNAL).exists()
+
+
+@pytest.mark.parametrize("name", ["../..", "..", ".", "plans", "plans/r1.json"])
+def test_a_record_that_cannot_be_read_is_not_taken_for_gone(
+    controller: Callable[..., Controller], shelves: list[Shelf], program: Path, name: str
+) -> None:
+    one_launch(controller("first"))
+    here = controller("first")
+    # Root may read everything otherwise.
+    program.with_name("ssh.no-override").touch()
+    path = folder(shelves[0]) / name
+    mode = path.stat().st_mode
+    with locked(here.lock, "rollback"):
+        path.chmod(0)
+        try:
+            with pytest.raises(
+                Refused, match=r"node left: the records cannot be used: .*(Permission denied|can't cd to)"
+            ):
+                here.journal()
+        finally:
+            path.chmod(mode)
+        assert (here.records.folder / "plans/r1.json").read_text() == "{}"
+        here.journal()
+
+
+def test_a_head_whose_records_a_link_leads_away_to_nowhere_is_not_taken_for_new(
+    controller: Callable[..., Controller], shelves: list[Shelf]
+) -> None:
+    one_launch(controller("first"))
+    path = folder(shelves[0])
+    path.rename(path.with_name("moved"))
+    path.symlink_to("not-mounted")
+    with pytest.raises(Refused, match=r"node left: the records cannot be used: .*(No such file|can't cd to)"):
+        controller("second").journal()

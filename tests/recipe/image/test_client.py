@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from recipe.errors import HallmarkError
-from recipe.image.client import Client, find
+from recipe.image.client import Client, find, plain
 from tests.recipe.image.docker import StandInDocker
 
 
@@ -84,3 +84,16 @@ def test_another_tool_that_calls_itself_docker_is_not_taken(tmp_path: Path, monk
     on_path(monkeypatch, other)
     with pytest.raises(HallmarkError, match=r"docker \(no docker\) has no buildx"):
         find()
+
+
+def test_what_only_asks_an_engine_takes_the_named_client_too_and_needs_none_that_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, named = StandInDocker(tmp_path / "first", "28.2.2"), StandInDocker(tmp_path / "named", "28.2.2")
+    on_path(monkeypatch, first)
+    assert plain() == Client("docker", buildx=False)
+    monkeypatch.setenv("HALLMARK_DOCKER", str(named.program))
+    assert plain() == Client(str(named.program), buildx=False)
+    monkeypatch.setenv("HALLMARK_DOCKER", str(tmp_path / "none"))
+    with pytest.raises(HallmarkError, match="HALLMARK_DOCKER: there is no program"):
+        plain()
