@@ -29,9 +29,10 @@ def pytest_configure() -> None:
     end_in_order()
 
 
-# Fixed ports, engines, namespaces of root, gigabytes of memory, and caches that are filled when they are empty.
+# Fixed ports, engines, gigabytes of memory, and caches that are filled when they are empty.
 _MARKERS = {"docker", "vllm", "slurm", "wheel"}
-_FIXTURES = {"nodes", "slurm_nodes", "spaces"}
+_FIXTURES = {"nodes", "slurm_nodes"}
+_GROUP = "machine"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -42,8 +43,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if _MARKERS & {mark.name for mark in item.iter_markers()} or _FIXTURES & fixtures:
-            item.add_marker(pytest.mark.xdist_group("machine"))
+            item.add_marker(pytest.mark.xdist_group(_GROUP))
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Errors: UsageError when xdist would not keep the group together, of which it says nothing itself."""
+    for item in session.items:
+        if item.get_closest_marker("xdist_group") and not item.nodeid.endswith(f"@{_GROUP}"):
+            raise pytest.UsageError(f"{item.nodeid} would run beside others of its group: use --dist loadgroup")
 
 
 @contextmanager
