@@ -20,7 +20,7 @@ demo: setup ## prove, refuse, certify and roll back two real vLLM ranks on this 
 	@$(BIN)/python -m scripts.demo
 
 test: setup ## all tests, the ones with real vLLM included
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: setup ## style, types, shell scripts, and that generated files are fresh
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """What tests with real container engines share: engines behind SSH, and the base images on the first one.
 
-Everything is made once a session and only when a test asks for it. Such tests are marked `docker`.
+Everything is made once a session and only when a test asks for it. Such tests are marked `docker`. Where several
+processes run the tests, one of them has all tests that need what the machine has once.
 """
 
 import os
@@ -26,6 +27,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     end_in_order()
+
+
+# Fixed ports, engines, gigabytes of memory, and caches that are filled when they are empty.
+_MARKERS = {"docker", "vllm", "slurm", "wheel"}
+_FIXTURES = {"nodes", "slurm_nodes"}
+_GROUP = "machine"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that need what the machine has once run in one process, first, so that others take all the rest."""
+    if not hasattr(config, "workerinput"):
+        return
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if _MARKERS & {mark.name for mark in item.iter_markers()} or _FIXTURES & fixtures:
+            item.add_marker(pytest.mark.xdist_group(_GROUP))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Errors: UsageError when xdist would not keep the group together, of which it says nothing itself."""
+    for item in session.items:
+        if item.get_closest_marker("xdist_group") and not item.nodeid.endswith(f"@{_GROUP}"):
+            raise pytest.UsageError(f"{item.nodeid} would run beside others of its group: use --dist loadgroup")
 
 
 @contextmanager

@@ -302,10 +302,12 @@ def until(holds: Callable[[], object]) -> None:
 
 def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on, below those that the kernel gives to clients: a client that waits for its server
-    on one of those can meet itself."""
+    on one of those can meet itself. Each process that runs tests has its own."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    span = 12000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     found: list[int] = []
     while len(found) < count:
-        port = random.randint(20000, 32000)
+        port = 20000 + worker * span + random.randrange(span)
         with socket.socket() as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
