@@ -51,6 +51,9 @@ def engine_config(argv: list[str]) -> Any:
     parsed = module.make_arg_parser(parser_class(prog="vllm serve")).parse_args(argv)
     if getattr(parsed, "model_tag", None):
         parsed.model = parsed.model_tag
+    # It asks the tokenizer, which is not read, and holds nothing in memory.
+    for name, value in {"reasoning_parser": "", "reasoning_parser_plugin": None, "reasoning_config": None}.items():
+        setattr(parsed, name, value)
     registry: Any = importlib.import_module("vllm.model_executor.models.registry")
     # Models are looked at in a process of their own, which would not know of the stand-ins.
     registry._run_in_subprocess = lambda look: look()

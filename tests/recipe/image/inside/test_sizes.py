@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from recipe.config.flags import flags
+from recipe.config.load import load_profile
 from recipe.config.paths import CHECKOUT
 from recipe.image import pyz
 from scripts.checkpoints import deepseek
@@ -209,11 +211,13 @@ def told(flash: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
             capability = [9, 0] if release < "0.29" else [12, 1]
             return encoded(argv, device="cuda", capability=capability, gpus=ranks, available=available, **parts)
 
+        # Older releases take it as given that some kinds come together.
+        forgotten = [*KINDS_OF_CACHE.values()] if release in CI else []
         tree = trees.patched(release, tmp_path_factory.mktemp("patched") / "tree")
         requests = [
             asked(2, "fp8", "--max-model-len", "131072"),
             asked(2, "nvfp4_ds_mla", "--max-model-len", "131072"),
-            asked(1, "fp8", "--max-model-len", "131072", without=[*KINDS_OF_CACHE.values()]),
+            asked(1, "fp8", "--max-model-len", "131072", without=forgotten),
             asked(1, "fp8", "--max-model-len", "1048576", available=_GIB),
         ]
         lines = run([str(_HERE / "uncompiled.py"), str(CHECKOUT), str(tree), *requests]).stdout.splitlines()
@@ -313,6 +317,27 @@ def test_most_kinds_of_cache_cost_room_of_their_own(told: Callable[[str], Flash]
     }
 
 
+def test_the_shipped_profile_for_h200s_is_answered_flag_for_flag(flash: Path) -> None:
+    """Also what needs the model's tokenizer in a server; a range, because nothing has run."""
+    profile = load_profile(CHECKOUT, "h200-fp8-dspark").value
+    words = [str(flash) if word == profile.serve["spec-model"] else word for word in flags(profile.serve)]
+    assert "--reasoning-parser" in words
+    told = of_release("0.33.0", [str(flash), *words], gpus=8, memory=143_771 * 2**20, beside=[16 * _GIB, 2 * _GIB])
+    assert (told["source"], told["max_model_len"], len(told["ranks"])) == ("estimate", 1048576, 8)
+    assert kinds(told) == by_hand(FULL)
+    least, most = told["pools"]
+    assert most["available"] - least["available"] == 14 * _GIB
+    assert 1048576 < least["tokens"] < most["tokens"]
+
+
+def of_release(release: str, argv: list[str], **parts: Any) -> dict[str, Any]:
+    """The answer of a release as it was released, for an H200."""
+    request = encoded(argv, device="cuda", capability=[9, 0], **parts)
+    tree = str(trees.released(release))
+    answer: dict[str, Any] = json.loads(run([str(_HERE / "uncompiled.py"), str(CHECKOUT), tree, request]).stdout)
+    return answer
+
+
 def test_an_h200_logged_the_pool_that_is_told_for_it(tmp_path: Path) -> None:
     """The recorded start of docs/proofs/h200-0.26.0.md: DeepSeek-V4-Flash with 4 layers, 2 GiB for its cache."""
     recorded = (CHECKOUT / "tests" / "cases" / "gates" / "logs" / "h200-0.26.0.log").read_text()
@@ -320,8 +345,7 @@ def test_an_h200_logged_the_pool_that_is_told_for_it(tmp_path: Path) -> None:
     argv = [str(checkpoint(tmp_path / "model", REAL)), "--kv-cache-dtype", "fp8", "--block-size", "256"]
     argv += ["--max-model-len", "4096", "--max-num-seqs", "4", "--enforce-eager", "--max-num-batched-tokens", "128"]
     argv += ["--kv-cache-memory-bytes", str(2 * _GIB), "--speculative-config", DSPARK]
-    request = encoded(argv, device="cuda", capability=[9, 0])
-    told = json.loads(run([str(_HERE / "uncompiled.py"), str(CHECKOUT), str(trees.released("0.26.0")), request]).stdout)
+    told = of_release("0.26.0", argv)
     [pool] = told["pools"]
     assert (told["source"], pool["problem"]) == ("setting", None)
     [logged] = re.findall(r"GPU KV cache size: ([0-9,]+) tokens", recorded)
