@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from launch.ledger.prune import choose
+from launch.ledger.prune import Pruned, choose, prune
 from launch.nodes.image import KEPT
 from launch.nodes.stock import Stock, Stocked, referred
 from launch.plan.place import Place
+from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit, Mismatch
 
 HERE, RIGHT = Place("this machine", "local"), Place("right", "local")
@@ -62,11 +63,44 @@ def test_b7_what_histories_of_all_clusters_and_their_copies_name_is_found(tmp_pa
     write(tmp_path / "clusters/one/journal.jsonl", f'{launched}\n{certified}\n{{"event": "INT')
     write(tmp_path / "copies/two-0123/journal.jsonl", f"{launched}\n")
     write(tmp_path / "clusters/one/logs/r1/left.log", "no record")
-    assert referred(HERE, str(tmp_path)) == {
-        DIGEST: {"history of one", "history of two"},
-        "b" * 64: {"history of one"},
+    found = referred(HERE, str(tmp_path))
+    assert found.digests == {DIGEST: {"history of one", "history of two"}, "b" * 64: {"history of one"}}
+    assert (found.there, found.files) == (True, 2)
+
+
+def test_a_folder_without_any_record_is_told_from_one_for_records_that_has_none_yet(tmp_path: Path) -> None:
+    (tmp_path / "mount-point").mkdir()
+    (tmp_path / "locked/clusters/one").mkdir(parents=True)
+    write(tmp_path / "locked/clusters/one/lock", "somebody")
+    found = {name: referred(HERE, str(tmp_path / name)) for name in ("nothing", "mount-point", "locked")}
+    assert {name: (it.there, it.files, it.digests) for name, it in found.items()} == {
+        "nothing": (False, 0, {}),
+        "mount-point": (False, 0, {}),
+        "locked": (True, 0, {}),
     }
-    assert referred(HERE, str(tmp_path / "nothing")) == {}
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["gone", "empty"])
+def test_without_the_state_folder_nothing_is_pruned_because_nothing_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    """What the mount point of a disk looks like that is not mounted."""
+    state = tmp_path / "state"
+    if made:
+        state.mkdir()
+    monkeypatch.setenv("HALLMARK_STATE", str(state))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("launch.ledger.prune._stocks", lambda works: pytest.fail("an engine was asked"))
+    with pytest.raises(Mismatch) as refused:
+        prune(CHECKOUT, (), dry_run=False, say=lambda line: None)
+    assert str(refused.value) == (
+        f"{state}: is not there or empty, so nothing says what refers to the images"
+        f" — mount it; if nothing was ever launched from this machine: mkdir -p {state}/clusters"
+    )
+    assert state.exists() is made
+    (state / "clusters").mkdir(parents=True)
+    monkeypatch.setattr("launch.ledger.prune._stocks", lambda works: [])
+    assert prune(CHECKOUT, (), dry_run=False, say=lambda line: None) == Pruned([], [])
 
 
 @pytest.mark.parametrize("file", ["clusters/one/journal.jsonl", "clusters/one/certificates/x.json"])
@@ -83,7 +117,7 @@ def test_records_that_links_lead_to_count(tmp_path: Path) -> None:
     (tmp_path / "state/clusters").symlink_to(tmp_path / "disk/clusters")
     (tmp_path / "link").symlink_to(tmp_path / "state")
     for state in ("state", "link", "disk"):
-        assert referred(HERE, str(tmp_path / state)) == {DIGEST: {"history of two"}}, state
+        assert referred(HERE, str(tmp_path / state)).digests == {DIGEST: {"history of two"}}, state
 
 
 @pytest.mark.parametrize(
