@@ -2,16 +2,20 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from launch.group.journal import Event
 from launch.ledger.prune import Pruned, choose, prune
 from launch.nodes.image import KEPT
+from launch.nodes.lock import locked
 from launch.nodes.stock import Stock, Stocked, referred
 from launch.plan.place import Place
 from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit, Mismatch
+from tests.standin.world import World
 
 HERE, RIGHT = Place("this machine", "local"), Place("right", "local")
 DIGEST = "a" * 64
@@ -146,3 +150,34 @@ def test_records_that_this_user_may_not_read_end_it(tmp_path: Path, name: str) -
             referred(HERE, str(tmp_path / "state"))
     finally:
         path.chmod(0o700)
+
+
+def test_b7_of_a_cluster_that_is_named_the_records_must_be_there_and_go_on_from_what_was_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sibling of an empty state folder: a node's disk that is not mounted, or a history that lost its end; the engines
+    are not asked here."""
+    monkeypatch.setattr("launch.ledger.prune._stocks", lambda works: [])
+    paths = {"state": str(world.node), "models": str(world.models)}
+    world.cluster(engine="docker", paths=paths)
+    (world.state / "clusters").mkdir(parents=True)
+    for more in (("--dry-run",), ()):
+        # The second time the lock has made the folder.
+        never = world.run("images", "prune", "pair", *more)
+        assert (never.exit, f"left:{world.node}: has no record of any cluster" in never.err) == (Exit.MISMATCH, True)
+
+    store = world.store()
+    with locked(store.lock, "a test"):
+        store.journal().append(Event.LOCK_BROKEN, 0, who="me", held={})
+    assert world.done("images", "prune", "pair") == {"dry_run": False, "removed": [], "kept": []}
+
+    aside = world.node.with_name("not-mounted")
+    world.node.rename(aside)
+    world.node.mkdir()
+    for words in (("images", "prune", "pair"), ("history", "pair"), ("status", "pair")):
+        lost = world.run(*words)
+        told = (lost.exit, "line 1 is only in the copy on this machine" in lost.err)
+        assert told == (Exit.MISMATCH, True), (words, lost.err)
+    shutil.rmtree(world.node)
+    aside.rename(world.node)
+    assert world.run("images", "prune", "pair").exit == Exit.OK
