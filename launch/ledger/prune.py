@@ -1,5 +1,6 @@
 """Which images of this project nothing refers to, on this machine's engine and on those of clusters; their removal."""
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,11 +13,11 @@ from launch.nodes import reach
 from launch.nodes.image import KEPT
 from launch.nodes.lock import locked
 from launch.nodes.shelf import shelves
-from launch.nodes.stock import Stock, Stocked, referred, remove, stock
+from launch.nodes.stock import Referred, Stock, Stocked, referred, remove, stock
 from launch.plan.place import Place
 from recipe.config import paths
 from recipe.config.load import load_cluster, names
-from recipe.errors import ConfigError, HallmarkError
+from recipe.errors import ConfigError, HallmarkError, Mismatch
 from recipe.image import client, engine
 from recipe.image.inspect import repository_of
 from recipe.image.plan import LABEL, tag
@@ -56,17 +57,30 @@ def prune(home: Path, clusters: Sequence[str], *, dry_run: bool, say: Callable[[
     Everything is looked at before anything is removed, under the locks of these clusters. Of other clusters of the
     project counts what is known on this machine.
     Errors: HallmarkError for a cluster without containers; Unreachable; Busy; Refused with docker's own words for what
-    docker would not remove; Mismatch when a record cannot be read.
+    docker would not remove; Mismatch when a record cannot be read, or when none is there where there must be some: what
+    nothing is known of would count as needed by nobody.
     """
     works = [_containers(open_work(home, name, say)) for name in clusters]
+    # Before what follows makes the folder that is not there.
+    own = _records_here()
     with ExitStack() as held:
         for work in () if dry_run else works:
             held.enter_context(locked(work.store.lock, "images prune"))
+        for work in works:
+            # Compared with what was seen of it, so that one that lost entries ends this.
+            work.store.journal()
         stocks = _stocks(works)
-        folders = [*_folders_here(home, say), *(it for work in works for it in _folders(work))]
-        records: dict[str, set[str]] = {}
+        needed = [it for work in works for it in _folders(work)]
+        folders = [*_folders_here(home, say), *needed]
+        records: dict[str, set[str]] = {key: set(what) for key, what in own.digests.items()}
         for found in reach.each(lambda folder: referred(*folder), dict.fromkeys(folders)):
-            for digest, what in found.items():
+            if not found.files and (found.place, found.state) in needed:
+                raise Mismatch(
+                    "has no record of any cluster, so nothing says what refers to the images there",
+                    where=f"{found.place.name}:{found.state}",
+                    hint="mount what belongs there; leave out a cluster that was never launched",
+                )
+            for digest, what in found.digests.items():
                 records.setdefault(digest, set()).update(what)
         choices = choose(stocks, records)
         gone, kept = [it for it in choices if not it.reasons], [it for it in choices if it.reasons]
@@ -132,9 +146,21 @@ def _folders(work: Work) -> Iterator[tuple[Place, str]]:
         yield shelf.place, shelf.state
 
 
+def _records_here() -> Referred:
+    """What is known in this machine's own state folder. Errors: Mismatch when that is no folder for records."""
+    found = referred(_HERE, str(paths.state()))
+    if not found.there:
+        folder = shlex.quote(f"{found.state}/clusters")
+        raise Mismatch(
+            "is not there or empty, so nothing says what refers to the images",
+            where=found.state,
+            hint=f"mount it; if nothing was ever launched from this machine: mkdir -p {folder}",
+        )
+    return found
+
+
 def _folders_here(home: Path, say: Callable[[str], None]) -> Iterator[tuple[Place, str]]:
-    """Where this machine has records: its own state, a node's usual folder, and what the project's clusters name."""
-    yield _HERE, str(paths.state())
+    """Where else this machine has records: a node's usual folder, and what the project's clusters name."""
     yield _HERE, "~/.hallmark"
     for path in names(home, "clusters").values():
         try:

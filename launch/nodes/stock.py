@@ -14,22 +14,24 @@ from recipe.errors import Mismatch, Refused
 from recipe.image.plan import LABEL
 
 _HEX = 64
-# Of all clusters that have records or copies of them in this folder; one that is not there has none. Whatever is there
-# and cannot be looked at ends this: what is not seen would count as referring to nothing. Links lead to records too.
+# Of all clusters that have records or copies of them in this folder, behind a line that says whether it is one for
+# records at all. Whatever is there and cannot be looked at ends this: what is not seen would count as referring to
+# nothing. Links lead to records too.
 _RECORDS = """\
 case $1 in
   \\~) set -- "$HOME" ;;
   \\~/*) set -- "$HOME/${1#\\~/}" ;;
 esac
 case $(LC_ALL=C ls -dL -- "$1" 2>&1 >/dev/null) in
-  *'No such file'*) [ ! -L "$1" ] && exit 0 ;;
+  *'No such file'*) [ ! -L "$1" ] && echo none && exit 0 ;;
 esac
 cd -- "$1" || exit 3
 set --
 for it in clusters copies; do
   if [ -e "$it" ] || [ -L "$it" ]; then set -- "$@" "$it"; fi
 done
-[ $# -gt 0 ] || exit 0
+[ $# -gt 0 ] || { echo none; exit 0; }
+echo records
 found=$(find -L "$@" \\( -type f -o -type l \\) \\( -name journal.jsonl -o -path '*/certificates/*.json' \\)) || exit 3
 links=$(find -L "$@" -maxdepth 2 -type l) || exit 3
 if [ -n "$links" ]; then echo "this leads nowhere: $links" >&2; exit 3; fi
@@ -62,6 +64,18 @@ class Stock:
     used: dict[str, list[str]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Referred:
+    """What the records in a folder of a node refer to: by digest (hex) which ones do. `there`: whether the folder is
+    one for records; a disk that is not mounted leaves one that is empty. `files`: how many records it has."""
+
+    place: Place
+    state: str
+    digests: dict[str, set[str]]
+    there: bool
+    files: int
+
+
 def stock(place: Place) -> Stock:
     """Look at one engine. Errors: Unreachable; Refused with docker's own words."""
     # The id alone does not do: machines that were copied have the same.
@@ -86,8 +100,8 @@ def present(place: Place) -> set[str]:
     return set(reach.docker(place, "image", "ls", "--no-trunc", "--quiet").split())
 
 
-def referred(place: Place, state: str) -> dict[str, set[str]]:
-    """The digests (hex) that histories and certificates below the folder `state` of a node name, and which ones do.
+def referred(place: Place, state: str) -> Referred:
+    """What histories and certificates below the folder `state` of a node name.
 
     Errors: Unreachable; Mismatch when a record cannot be read, because then nothing is known.
     """
@@ -100,8 +114,9 @@ def referred(place: Place, state: str) -> dict[str, set[str]]:
             where=f"{place.name}:{state}",
             hint="put it right; until then nothing is removed",
         )
+    there, _, packed = done.stdout.partition("\n")
     try:
-        files = unpack(done.stdout)
+        files = unpack(packed)
     except (tarfile.TarError, ValueError, EOFError, OSError) as error:
         raise Refused(f"node {place.name}: the records did not arrive whole: {error}", where=state) from None
     found: dict[str, set[str]] = {}
@@ -118,7 +133,7 @@ def referred(place: Place, state: str) -> dict[str, set[str]]:
             raise Mismatch("cannot be read, so nothing says what it refers to", where=where, hint=hint) from None
         for digest in digests:
             found.setdefault(digest, set()).add(what)
-    return found
+    return Referred(place, state, found, there == "records", len(files))
 
 
 def remove(image: Stocked) -> str | None:

@@ -35,9 +35,8 @@ def refuse_base(client: Client, base: Image, secrets: Mapping[str, str], say: Ca
     hits = saved.search(client, base, new, say)
     if hits:
         error = Refused("")
-        last = Problem(
-            "nothing was built", hint="choose another base image, and change that secret: others can read it"
-        )
+        hint = "choose another base image, and change that secret: others can read it there"
+        last = Problem("nothing was built", hint=hint)
         error.problems = (*(Problem(f"the secret {name} is in {place}") for place, name in hits), last)
         raise error
     searched.note(base.layers, new)

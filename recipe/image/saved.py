@@ -74,14 +74,11 @@ def _each(client: Client, made: Image, use: Callable[[str, Readable], None], say
         _saved(client, made) as stream,
         tarfile.open(fileobj=stream, mode="r|", bufsize=_CHUNK) as archive,
     ):
-        begun = told = time.monotonic()
+        progress = _Progress(say)
         for entry in _entries(archive):
             content = archive.extractfile(entry) if entry.isreg() else None
             if content is not None:
-                use(entry.name, _unpacked(entry.name, content))
-            if (now := time.monotonic()) - told > _EVERY:
-                told = now
-                say(f"  {archive.offset / 1e9:.1f} GB searched in {now - begun:.0f} s")
+                use(entry.name, _Told(_unpacked(entry.name, content), progress))
 
 
 @contextmanager
@@ -122,6 +119,33 @@ def _unpacked(name: str, content: IO[bytes]) -> Readable:
         hint = "build without secrets in the environment, or on an engine that does not use containerd's image store"
         raise Refused("this engine hands out layers in zstd, which is not searched", where=name, hint=hint)
     return whole
+
+
+class _Progress:
+    """Says how far it is, every few seconds."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._size = 0
+        self._begun = self._told = time.monotonic()
+
+    def read(self, size: int) -> None:
+        self._size += size
+        if (now := time.monotonic()) - self._told > _EVERY:
+            self._told = now
+            self._say(f"  {self._size / 1e9:.1f} GB searched in {now - self._begun:.0f} s")
+
+
+class _Told:
+    """Counts what is read."""
+
+    def __init__(self, content: Readable, progress: _Progress) -> None:
+        self._content, self._progress = content, progress
+
+    def read(self, size: int, /) -> bytes:
+        found = self._content.read(size)
+        self._progress.read(len(found))
+        return found
 
 
 class _After:

@@ -2,15 +2,20 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from launch.ledger.prune import choose
+from launch.group.journal import Event
+from launch.ledger.prune import Pruned, choose, prune
 from launch.nodes.image import KEPT
+from launch.nodes.lock import locked
 from launch.nodes.stock import Stock, Stocked, referred
 from launch.plan.place import Place
+from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit, Mismatch
+from tests.standin.world import World
 
 HERE, RIGHT = Place("this machine", "local"), Place("right", "local")
 DIGEST = "a" * 64
@@ -62,11 +67,44 @@ def test_b7_what_histories_of_all_clusters_and_their_copies_name_is_found(tmp_pa
     write(tmp_path / "clusters/one/journal.jsonl", f'{launched}\n{certified}\n{{"event": "INT')
     write(tmp_path / "copies/two-0123/journal.jsonl", f"{launched}\n")
     write(tmp_path / "clusters/one/logs/r1/left.log", "no record")
-    assert referred(HERE, str(tmp_path)) == {
-        DIGEST: {"history of one", "history of two"},
-        "b" * 64: {"history of one"},
+    found = referred(HERE, str(tmp_path))
+    assert found.digests == {DIGEST: {"history of one", "history of two"}, "b" * 64: {"history of one"}}
+    assert (found.there, found.files) == (True, 2)
+
+
+def test_a_folder_without_any_record_is_told_from_one_for_records_that_has_none_yet(tmp_path: Path) -> None:
+    (tmp_path / "mount-point").mkdir()
+    (tmp_path / "locked/clusters/one").mkdir(parents=True)
+    write(tmp_path / "locked/clusters/one/lock", "somebody")
+    found = {name: referred(HERE, str(tmp_path / name)) for name in ("nothing", "mount-point", "locked")}
+    assert {name: (it.there, it.files, it.digests) for name, it in found.items()} == {
+        "nothing": (False, 0, {}),
+        "mount-point": (False, 0, {}),
+        "locked": (True, 0, {}),
     }
-    assert referred(HERE, str(tmp_path / "nothing")) == {}
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["gone", "empty"])
+def test_without_the_state_folder_nothing_is_pruned_because_nothing_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    """What the mount point of a disk looks like that is not mounted."""
+    state = tmp_path / "state"
+    if made:
+        state.mkdir()
+    monkeypatch.setenv("HALLMARK_STATE", str(state))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("launch.ledger.prune._stocks", lambda works: pytest.fail("an engine was asked"))
+    with pytest.raises(Mismatch) as refused:
+        prune(CHECKOUT, (), dry_run=False, say=lambda line: None)
+    assert str(refused.value) == (
+        f"{state}: is not there or empty, so nothing says what refers to the images"
+        f" — mount it; if nothing was ever launched from this machine: mkdir -p {state}/clusters"
+    )
+    assert state.exists() is made
+    (state / "clusters").mkdir(parents=True)
+    monkeypatch.setattr("launch.ledger.prune._stocks", lambda works: [])
+    assert prune(CHECKOUT, (), dry_run=False, say=lambda line: None) == Pruned([], [])
 
 
 @pytest.mark.parametrize("file", ["clusters/one/journal.jsonl", "clusters/one/certificates/x.json"])
@@ -83,7 +121,7 @@ def test_records_that_links_lead_to_count(tmp_path: Path) -> None:
     (tmp_path / "state/clusters").symlink_to(tmp_path / "disk/clusters")
     (tmp_path / "link").symlink_to(tmp_path / "state")
     for state in ("state", "link", "disk"):
-        assert referred(HERE, str(tmp_path / state)) == {DIGEST: {"history of two"}}, state
+        assert referred(HERE, str(tmp_path / state)).digests == {DIGEST: {"history of two"}}, state
 
 
 @pytest.mark.parametrize(
@@ -112,3 +150,34 @@ def test_records_that_this_user_may_not_read_end_it(tmp_path: Path, name: str) -
             referred(HERE, str(tmp_path / "state"))
     finally:
         path.chmod(0o700)
+
+
+def test_b7_of_a_cluster_that_is_named_the_records_must_be_there_and_go_on_from_what_was_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sibling of an empty state folder: a node's disk that is not mounted, or a history that lost its end; the engines
+    are not asked here."""
+    monkeypatch.setattr("launch.ledger.prune._stocks", lambda works: [])
+    paths = {"state": str(world.node), "models": str(world.models)}
+    world.cluster(engine="docker", paths=paths)
+    (world.state / "clusters").mkdir(parents=True)
+    for more in (("--dry-run",), ()):
+        # The second time the lock has made the folder.
+        never = world.run("images", "prune", "pair", *more)
+        assert (never.exit, f"left:{world.node}: has no record of any cluster" in never.err) == (Exit.MISMATCH, True)
+
+    store = world.store()
+    with locked(store.lock, "a test"):
+        store.journal().append(Event.LOCK_BROKEN, 0, who="me", held={})
+    assert world.done("images", "prune", "pair") == {"dry_run": False, "removed": [], "kept": []}
+
+    aside = world.node.with_name("not-mounted")
+    world.node.rename(aside)
+    world.node.mkdir()
+    for words in (("images", "prune", "pair"), ("history", "pair"), ("status", "pair")):
+        lost = world.run(*words)
+        told = (lost.exit, "line 1 is only in the copy on this machine" in lost.err)
+        assert told == (Exit.MISMATCH, True), (words, lost.err)
+    shutil.rmtree(world.node)
+    aside.rename(world.node)
+    assert world.run("images", "prune", "pair").exit == Exit.OK

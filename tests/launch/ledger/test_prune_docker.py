@@ -1,11 +1,13 @@
 """What is removed from two real engines, and what is told when somebody else removed too much."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from launch.nodes.lock import locked
+from recipe.config import paths
 from recipe.errors import Exit
 from scripts.engines.engine import Engine
 from tests.standin.pair import PLAIN, Pair
@@ -64,8 +66,22 @@ def test_b7_only_what_nothing_refers_to_is_removed_and_a_rollback_target_that_so
     assert (busy.exit, "launch a" in busy.err) == (Exit.BUSY, True), busy.err
     assert has(left, built) == set(NAMES)
 
-    # A controller that has never seen this cluster knows the same.
+    # A node, the head or this machine whose disk is not mounted: the records look as if there had never been any.
+    for node, at in ((world.node, "has no record of any cluster"), (world.state, "is not there or empty")):
+        aside = node.with_name("not-mounted")
+        node.rename(aside)
+        node.mkdir()
+        unknown = world.run("images", "prune", "pair")
+        assert (unknown.exit, at in unknown.err or "journal" in unknown.err) == (Exit.MISMATCH, True), unknown.err
+        assert has(left, built) == set(NAMES)
+        shutil.rmtree(node)
+        aside.rename(node)
+
+    # A controller that has never seen this cluster knows the same, once it is told that it has seen none.
     pair.elsewhere()
+    unknown = world.run("images", "prune", "pair")
+    assert (unknown.exit, "mkdir -p" in unknown.err) == (Exit.MISMATCH, True), unknown.err
+    (paths.state() / "clusters").mkdir()
     pruned = world.done("images", "prune", "pair")
     assert (pruned["removed"], pruned["dry_run"]) == (rehearsed["removed"], False)
     kept = {(it["node"], it["config_digest"]): it["reasons"] for it in pruned["kept"]}
@@ -93,6 +109,7 @@ def test_an_engine_that_docker_does_not_reach_is_an_error_before_anything_is_rem
     pair: Pair, built: dict[str, str]
 ) -> None:
     left, right = pair.listed()
+    (paths.state() / "clusters").mkdir(parents=True)
     broken = right | {"docker-host": "unix:///nowhere/docker.sock"}
     pair.world.cluster(engine="docker", nodes=[left, broken], paths=pair.paths)
     result = pair.world.run("images", "prune", "pair")

@@ -17,7 +17,7 @@ from recipe.catalogue.compile import compile_profile
 from recipe.config.load import load_profile
 from recipe.config.paths import CHECKOUT
 from recipe.errors import Exit, HallmarkError
-from recipe.image import bom, given, leaks
+from recipe.image import bom, context, given, leaks
 from recipe.image.build import failure
 from recipe.image.engine import Done
 from recipe.image.plan import Build
@@ -315,7 +315,7 @@ def test_b9_a_secret_in_a_layer_of_the_base_ends_it_before_anything_is_built(
         "nothing was built — choose another base image, and change that secret: others can read it there",
     ]
     assert error.exit == Exit.NOT_DONE
-    assert not any(call.startswith(("build", "image rm", "tag")) for call in machine.docker.calls())
+    assert not any(call.startswith(("build ", "image rm", "tag")) for call in machine.docker.calls())
 
 
 def test_b9_the_layers_of_a_base_are_searched_once_for_a_secret_and_never_without_one(
@@ -437,3 +437,10 @@ def test_a_profile_without_a_base_asks_for_one(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("".join(line for line in text.splitlines(True) if not line.startswith("base:")))
     error = CliRunner().invoke(image, [str(tmp_path / "mine.yaml")], obj=Context(CHECKOUT, False)).exception
     assert "base: mine names no base image — add it, or give --base REF" in str(error)
+
+
+def test_b6_engines_that_take_turns_each_know_their_own_image_again(tmp_path: Path) -> None:
+    for digest in ("sha256:a", "sha256:b", "sha256:a"):
+        context.write_built(tmp_path, "hallmark:p", digest)
+    assert context.built(tmp_path, "hallmark:p") == {"sha256:a", "sha256:b"}
+    assert context.built(tmp_path, "hallmark:other") == set()

@@ -82,6 +82,7 @@ def test_a_link_to_a_layer_that_comes_twice_is_no_layer_of_its_own(docker: Stand
         (tar({"a": b"\x1f\x8b\x08\x00" + b"x" * 90}), "cannot be searched: Error -3"),
         (b"", "cannot be searched: empty file"),
     ],
+    ids=["zstd", "cut-off", "no-gzip", "empty"],
 )
 def test_what_cannot_be_searched_is_an_error(docker: StandInDocker, archive: bytes, says: str) -> None:
     with pytest.raises(Refused, match=says):
