@@ -52,6 +52,13 @@ def strays(path: Path, allowed: set[str], watched: tuple[str, ...]) -> list[str]
     ]
 
 
+@pytest.mark.parametrize("path", modules("launch/nodes/moving"), ids=lambda path: path.stem)
+def test_what_moves_model_files_imports_what_every_python_has_and_each_other(path: Path) -> None:
+    allowed = {*sys.stdlib_module_names, "__future__"}
+    told = [module for _, module in imports(path) if not module.startswith("launch.nodes.moving.")]
+    assert [module for module in told if module.partition(".")[0] not in allowed] == []
+
+
 @pytest.mark.parametrize("path", modules("recipe/image/inside"), ids=lambda path: path.stem)
 def test_the_checks_inside_images_import_what_every_image_has(path: Path) -> None:
     allowed = {*sys.stdlib_module_names, "vllm", "torch", "pydantic", "__future__"}

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from launch.engines.base import Look, RankState
 from launch.engines.docker import run_argv
-from launch.engines.kernel import Turns, Unanswered, look_words, read
+from launch.engines.kernel import Turns, Unanswered, look_words
 from launch.engines.secrets import resolve
 from launch.plan.container import LABEL
 from launch.plan.group import GroupPlan, RankPlan, at_home
@@ -237,13 +237,14 @@ class DockerEngine:
         return now.of(rank)
 
     def _main(self, rank: RankPlan, pid: int) -> "_Main | None":
-        ask = self._turns.setdefault(rank.place, Turns()).now(pid)
-        done = self._reach.run(rank.place, look_words(pid, ask=ask), seconds=LOOK_SECONDS)
+        turns = self._turns.setdefault(rank.place, Turns())
+        ask = turns.now(pid)
+        done = self._reach.run(rank.place, look_words(pid, ask), seconds=LOOK_SECONDS)
         first, *more = done.stdout.splitlines() or [""]
         fields = first.split()
         if len(fields) != 5:
             return None
-        unanswered = read(more) if ask else None
+        unanswered = turns.told(pid, more) if ask is not None else None
         return _Main(pid, fields[1], int(fields[2]) / _TICKS, fields[3] == "1", fields[4], unanswered)
 
     def _inspect(self, rank: RankPlan, group: str, seconds: float = 0) -> dict[str, Any] | None:

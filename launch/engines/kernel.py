@@ -6,13 +6,14 @@ other machine does not confirm, be it the first packet of a connection or data o
 
 import ipaddress
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-# To read the list of all connections costs a busy machine milliseconds.
 ASK_SECONDS = 2.0
+# No number of packets, so that connections are read.
+_UNKNOWN = "-1"
 
 
 @dataclass(frozen=True, order=True)
@@ -24,13 +25,14 @@ class Unanswered:
     own: bool = True
 
 
-def look_words(pid: int, *, ask: bool = False) -> tuple[str, ...]:
-    """The command that looks at a process and its descendants: look.awk. `ask`: also for what is unanswered."""
-    return ("awk", "-v", f"root={pid}", *(("-v", "ask=1") if ask else ()), _script())
+def look_words(pid: int, ask: str | None = None) -> tuple[str, ...]:
+    """The command that looks at a process and its descendants: look.awk. `ask`: also for what is unanswered, where
+    other than so many packets were sent again."""
+    return ("awk", "-v", f"root={pid}", *(("-v", f"ask={ask}") if ask is not None else ()), _script())
 
 
 def read(lines: Iterable[str]) -> tuple[Unanswered, ...]:
-    """What look.awk wrote behind its first line, each once."""
+    """The connections that look.awk wrote, each once."""
     found = set()
     for line in lines:
         end, _, whose = line.partition(" ")
@@ -40,18 +42,27 @@ def read(lines: Iterable[str]) -> tuple[Unanswered, ...]:
 
 
 class Turns:
-    """Says of which process it is time to ask again; of one that was not asked yet at once."""
+    """Says of which process it is time to ask again, and from what its connections need not be read: nothing was sent
+    again since, and nothing was unanswered then."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._last: dict[int, float] = {}
+        self._resent: dict[int, str] = {}
 
-    def now(self, pid: int) -> bool:
-        """Whether to ask, which is taken for granted then."""
+    def now(self, pid: int) -> str | None:
+        """For `look_words`; None while it is not time. That it is asked then is taken for granted."""
         if self._clock() - self._last.get(pid, float("-inf")) < ASK_SECONDS:
-            return False
+            return None
         self._last[pid] = self._clock()
-        return True
+        return self._resent.get(pid, _UNKNOWN)
+
+    def told(self, pid: int, lines: Sequence[str]) -> tuple[Unanswered, ...]:
+        """What look.awk wrote behind its first line when it was asked."""
+        resent = lines[0].partition(" ")[2] if lines else _UNKNOWN
+        found = read(lines[1:])
+        self._resent[pid] = _UNKNOWN if found or not resent.isdigit() else resent
+        return found
 
 
 @cache

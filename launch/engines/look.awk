@@ -1,8 +1,9 @@
 # How the process `root` is, with all its descendants. One line, or none when it is gone: its number, when it began in
 # ticks, the processor's ticks (100 a second) that all of them took, 1 when one waits for a disk, and what is held: the
 # number of a process that a signal stopped, `frozen` for a paused container, else 0.
-# With `ask`, a line for each of their connections whose other end does not confirm what was sent, so that the kernel
-# sends it again: address and port as /proc/net/tcp has them, and `own`, or `any` where it cannot be seen whose it is.
+# With `ask`, a second line: `resent` and how many packets the kernel has sent again so far. When that is another number
+# than `ask`, a line for each of their connections whose other end does not confirm what was sent: address and port as
+# /proc/net/tcp has them, and `own`, or `any` where it cannot be seen whose it is.
 # One program that reads only what it needs: it runs on every node once a second while a group starts.
 function stat(pid,   file, line, field) {
   file = "/proc/" pid "/stat"
@@ -19,7 +20,20 @@ function stat(pid,   file, line, field) {
   began[pid] = field[20]
   return 1
 }
-# By inode, the other end of connections that the kernel sends to again. A file of a busy machine is long.
+# How many packets were sent again in the network that the process is in. Columns have their names in the line before.
+function again_so_far(   file, line, field, name, i, n) {
+  file = "/proc/" root "/net/snmp"
+  while ((getline line < file) > 0) {
+    if (line !~ /^Tcp:/) continue
+    n = split(line, field, " ")
+    for (i = 2; i <= n; i++) if (name[i] == "RetransSegs") { close(file); return field[i] }
+    split(line, name, " ")
+  }
+  close(file)
+  return "?"
+}
+# By inode, the other end of connections that the kernel sends to again. To read the list takes milliseconds, also where
+# it is short: the kernel looks through a table that is as large as the memory allows.
 function resent(file,   line, field) {
   while ((getline line < file) > 0) {
     split(line, field, " ")
@@ -66,5 +80,9 @@ BEGIN {
     if (state[pid] == "T" && held == "") held = pid
   }
   print root, began[root], sum + 0, disk + 0, held == "" ? 0 : held
-  if (ask) unanswered()
+  if (ask != "") {
+    so_far = again_so_far()
+    print "resent", so_far
+    if (so_far != ask) unanswered()
+  }
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from launch.engines import shared
 from launch.engines.base import Look, RankState
-from launch.engines.kernel import Turns, Unanswered, look_words, read
+from launch.engines.kernel import Turns, Unanswered, look_words
 from launch.engines.secrets import resolve
 from launch.plan.group import GroupPlan, RankPlan, at_home
 from recipe.errors import NeedsOperator, Refused
@@ -65,8 +65,8 @@ class ProcessEngine:
     def look(self, plan: GroupPlan, group: str) -> list[Look]:
         found = _of(group)
         looks = [_look(rank, [process for process in found if process.rank == rank.rank]) for rank in plan.ranks]
-        mains = {process.rank: process.pid for process in found if process.main and self._turns.now(process.pid)}
-        return [replace(it, unanswered=_unanswered(mains[it.rank])) if it.rank in mains else it for it in looks]
+        mains = {process.rank: process.pid for process in found if process.main}
+        return [replace(it, unanswered=_unanswered(self._turns, mains.get(it.rank))) for it in looks]
 
     def drift(self, plan: GroupPlan, group: str) -> dict[int, list[str]]:
         mains = {process.rank: process.pid for process in _of(group) if process.main}
@@ -137,9 +137,11 @@ def _look(rank: RankPlan, own: Sequence[Process]) -> Look:
     )
 
 
-def _unanswered(pid: int) -> tuple[Unanswered, ...]:
-    done = subprocess.run(look_words(pid, ask=True), capture_output=True, text=True, check=False)
-    return read(done.stdout.splitlines()[1:])
+def _unanswered(turns: Turns, pid: int | None) -> tuple[Unanswered, ...] | None:
+    if pid is None or (ask := turns.now(pid)) is None:
+        return None
+    done = subprocess.run(look_words(pid, ask), capture_output=True, text=True, check=False)
+    return turns.told(pid, done.stdout.splitlines()[1:])
 
 
 def _stat(pid: int) -> list[str]:

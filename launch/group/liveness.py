@@ -33,6 +33,8 @@ UNANSWERED_SECONDS = 5.0
 FAILED_SECONDS = 5.0
 # One rank alone may wait longer for what is no rank: a resolver gives up after 30 s.
 ALONE_SECONDS = 40.0
+# Ranks of one kind of machine are rarely so far apart before they have met.
+LAG_SECONDS = 30.0
 _STALL_SECONDS = 2.0
 # A node that gave no look for so long may be cut off.
 _MISSED_SECONDS = 2.5
@@ -142,6 +144,12 @@ class Liveness:
             meant = until(seen.stage)
             lines.append(f"{line}: {meant[0]} — {meant[1]}" if meant else line)
         return lines
+
+    def lagging(self, now: float) -> list[str]:
+        """As `stays`, of ranks that have been behind others for long."""
+        behind = [seen for seen in self._seen if reached(seen.stage) == min(reached(it.stage) for it in self._seen)]
+        long = all(now - seen.since > LAG_SECONDS for seen in behind)
+        return self.stays(now) if len(behind) < len(self._seen) and long else []
 
     def remarks(self) -> list[str]:
         """For people: what stands out, whether it is the reason or not."""

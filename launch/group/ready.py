@@ -92,9 +92,11 @@ def wait_until_ready(
             alive.read(far, now)
             where = "; ".join(f"{node} {stage or 'silent'}" for node, stage in far.nodes.items())
             say(f"  {now - began:.0f} s, waiting ({where}): {last_line(logs / f'{plan.ranks[0].name}.log')}")
-            for line in alive.remarks():
-                if line not in said:
-                    said.add(line)
+            for line in (*alive.remarks(), *alive.lagging(now)):
+                # Once, however long it goes on.
+                about = line.partition(" for ")[0]
+                if about not in said:
+                    said.add(about)
                     say(f"  {now - began:.0f} s, {line}")
         if asked is None:
             asked = _begin(partial(probe, began + limit - now))

@@ -93,15 +93,32 @@ kernel() {
 # Memory, limits, listeners, and the processes that take the most memory where that is short.
 # Files that vanish while they are read are no error to getline.
 files() {
-  awk -v mark="$mark" -v share="$share" -v least="$least" -v wanted="$1" -v hex="$(for port in $1; do printf '%04X ' "$port"; done)" '
+  awk -v mark="$mark" -v ss="$(there ss && echo 1)" -v share="$share" -v least="$least" -v wanted="$1" -v hex="$(for port in $1; do printf '%04X ' "$port"; done)" '
     function section(name) { print mark, name }
+    # PORT INODE of every socket that listens, the port in hexadecimal digits.
+    function listener(port, inode) {
+      print port, inode
+      if (wanted == "" || port in asked) inodes = inodes " " inode
+    }
+    # ss asks for these alone; a kernel that writes /proc/net/tcp looks through the table of all connections.
+    function told(   command, line, field, at, n, some) {
+      command = "ss -H -l -t -n -e 2>/dev/null"
+      while ((command | getline line) > 0) {
+        split(line, field, " ")
+        n = split(field[4], at, ":")
+        if (field[1] != "LISTEN" || !match(line, / ino:[0-9]+/)) continue
+        listener(sprintf("%04X", at[n]), substr(line, RSTART + 5, RLENGTH - 5))
+        some = 1
+      }
+      close(command)
+      return some
+    }
     function listening(file,   line, field, at, n) {
       while ((getline line < file) > 0) {
         split(line, field, " ")
         if (field[4] != "0A") continue
         n = split(field[2], at, ":")
-        print at[n], field[10]
-        if (wanted == "" || at[n] in asked) inodes = inodes " " field[10]
+        listener(at[n], field[10])
       }
       close(file)
     }
@@ -120,8 +137,10 @@ files() {
         print field[1]
       }
       section("listeners")
-      listening("/proc/net/tcp")
-      listening("/proc/net/tcp6")
+      if (!ss || !told()) {
+        listening("/proc/net/tcp")
+        listening("/proc/net/tcp6")
+      }
       section("for-this-script")
       available = memory["MemAvailable:"] + 0
       print (available < memory["MemTotal:"] * share || available < least + 0) inodes

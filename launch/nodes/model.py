@@ -1,6 +1,6 @@
 """Model folders of nodes: looked at, fetched from the model hub, brought from the head to the others over the fabric.
 
-What moves bytes is `model_files.py`, which is given to the node's own python3 and needs nothing else there.
+What moves bytes are the modules of `moving`, which are given to the node's own python3 and need nothing else there.
 """
 
 import base64
@@ -35,6 +35,15 @@ _RUN = (
     'command -v python3 >/dev/null || { echo "there is no python3" >&2; exit 127; }; IFS= read -r program;'
     ' exec python3 -B -c "$(printf %s "$program" | base64 -d)" "$@"'
 )
+# Each behind those that it imports.
+_MODULES = ("told", "folder", "look", "hub", "fetch", "serve", "program")
+_TOGETHER = """
+import sys, types
+for name, text in {texts!r}.items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), vars(module))
+raise SystemExit(module.main())
+"""
 Json = dict[str, Any]
 Progress = Callable[[int, int], None]
 
@@ -209,7 +218,9 @@ def _secret(token: str | None) -> dict[str, str]:
 
 @cache
 def _program() -> str:
-    return base64.b64encode((_HERE / "model_files.py").read_bytes()).decode() + "\n"
+    """One program of all modules of `moving`, each under its own name, so that they find each other as they do here."""
+    texts = {f"launch.nodes.moving.{name}": (_HERE / "moving" / f"{name}.py").read_text("utf-8") for name in _MODULES}
+    return base64.b64encode(_TOGETHER.format(texts=texts).encode()).decode() + "\n"
 
 
 @cache

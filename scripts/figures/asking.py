@@ -55,12 +55,16 @@ def measure() -> Asking:
         os.environ[VARIABLE] = str(ssh.configure([node], folder / "ssh"))
         place = Place("node", node.name)
         bare = ["ssh", "-F", os.environ[VARIABLE], "-T", node.name, "true"]
-        # As while a group starts: the list of connections is read in every second look.
-        turns = itertools.cycle((True, False))
+        # As while a group starts: every second look asks for connections, which are only read after packets were sent
+        # again.
+        turns, odd = kernel.Turns(clock=itertools.count(0, 2).__next__), itertools.cycle((True, False))
 
         def look() -> None:
-            words = kernel.look_words(idle.pid, ask=next(turns))
-            assert reach.run(place, words).stdout.startswith(str(idle.pid))
+            ask = turns.now(idle.pid) if next(odd) else None
+            told = reach.run(place, kernel.look_words(idle.pid, ask)).stdout.splitlines()
+            assert told[0].startswith(str(idle.pid))
+            if ask is not None:
+                turns.told(idle.pid, told[1:])
 
         def ask() -> None:
             subprocess.run(bare, check=True, capture_output=True, stdin=subprocess.DEVNULL)

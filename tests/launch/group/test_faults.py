@@ -100,7 +100,7 @@ def test_the_status_names_who_gets_no_answer_when_no_token_comes_back(
     monkeypatch.setattr(kernel, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(Work, "heartbeat", lambda *_: Heartbeat("silent", "no token comes back"))
     ends = {world.pid(0, main=True): (Unanswered("127.0.0.2", 41007),)}
-    monkeypatch.setattr(process, "_unanswered", lambda pid: ends.get(pid, ()))
+    monkeypatch.setattr(process, "_unanswered", lambda turns, pid: ends.get(pid, ()))
     missing = world.run("status", "pair", "--json").document["missing"]
     assert missing == "no token comes back; rank 0 (left) gets no answer from 127.0.0.2 port 41007"
 

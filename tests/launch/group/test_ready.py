@@ -118,6 +118,22 @@ def test_it_tells_what_it_waits_for_and_how_far_each_rank_is(tmp_path: Path, mon
     assert "waiting (left joins the store; right silent): INFO 12-01" in said[0]
 
 
+def test_a_rank_that_stays_behind_is_named_once_with_what_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D8: while it goes on, not only when its time is over."""
+    monkeypatch.setattr(ready, "_TELL_EVERY", 0.1)
+    monkeypatch.setattr(liveness, "LAG_SECONDS", 0.05)
+    (tmp_path / "left.log").write_text("INFO 12-01 01:30:39 [x.py:1] world_size=2 rank=0 distributed_init_method=tcp\n")
+    (tmp_path / "right.log").write_text("INFO 12-01 01:30:39 [x.py:1] starts\n")
+    said: list[str] = []
+    answers = iter(["no"] * 20)
+    wait(tmp_path, lambda seconds: next(answers, None), dead=lambda: None, say=said.append)
+    [told] = [line for line in said if "stays at" in line]
+    assert "rank 1 (right) stays at 'started' for " in told
+    assert "has not come to the others yet — the last line of its log says where it is" in told
+
+
 def test_a_group_that_takes_too_long_is_told_by_the_stages_of_its_ranks(tmp_path: Path) -> None:
     """D8 and E3: which phase, and who never joined."""
     (tmp_path / "left.log").write_text("INFO 12-01 01:30:39 [x.py:1] world_size=2 rank=0 distributed_init_method=tcp\n")

@@ -66,15 +66,23 @@ def test_this_machine_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.2"), (socket.AF_INET6, "::1")])
-def test_who_listens_is_told_with_its_process(family: socket.AddressFamily, address: str) -> None:
+@pytest.mark.parametrize("ss", [True, False])
+def test_who_listens_is_told_with_its_process(
+    family: socket.AddressFamily, address: str, ss: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not ss:
+        # One that is too old for what it is asked.
+        (tmp_path / "ss").write_text("#!/bin/sh\nexit 255\n")
+        (tmp_path / "ss").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     with socket.socket(family) as server:
         try:
             server.bind((address, 0))
         except OSError:
             pytest.skip(f"{address} does not exist here")
         server.listen()
-        found = look(HERE)
         port = server.getsockname()[1]
+        found = look(HERE, ports=[port])
     # Somebody else may listen on that port of another address.
     assert os.getpid() in [it.pid for it in found.listeners if it.port == port]
     process = found.process(os.getpid())

@@ -1,0 +1,1 @@
+"""What moves the files of models: given to a node's own python3 as one program, which leaves nothing there."""
