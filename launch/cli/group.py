@@ -120,6 +120,9 @@ def logs(context: Context, cluster: str, node: str | None, lines: int, follow: b
             raise HallmarkError("a document has an end, and this has none", where="--follow", hint="leave --json out")
         sources = opened.engine.follow(generation.plan, generation.mark, generation.logs, lines)
         chosen = {name: source for name, source in sources.items() if node in (None, name)}
+        if not chosen:
+            where = f"on {node}" if node else "on any node"
+            raise Refused(f"there is no log of revision {number} {where}", hint=f"hallmark status {cluster}")
         listen(chosen, lambda name, line: click.echo(visible(f"{name}: {colourless(line)}")))
         return
     found = rank_logs(opened.engine, generation)

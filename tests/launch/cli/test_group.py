@@ -162,6 +162,10 @@ def test_what_is_followed_is_no_document_and_has_a_node_of_the_cluster(running: 
     refused = running.run("logs", "pair", "--follow", "--json")
     assert (refused.exit, "--follow: a document has an end" in refused.err) == (1, True)
     assert "one of left, right" in running.run("logs", "pair", "-f", "--node", "middle").err
+    # As the docker engine has it when somebody removed the containers.
+    running.patches.setattr("launch.engines.process.ProcessEngine.follow", lambda *words: {})
+    gone = running.run("logs", "pair", "-f", "--node", "left")
+    assert (gone.exit, "there is no log of revision 1 on left — hallmark status pair" in gone.err) == (2, True)
 
 
 def test_the_flag_may_stand_before_the_command(running: World) -> None:
