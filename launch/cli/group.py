@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from launch.cli.context import Context
+from launch.cli.context import Context, visible
 from launch.cli.progress import bars
 from launch.ledger.work import work
 from recipe.errors import Exit, HallmarkError, Refused
@@ -98,9 +98,11 @@ def status(context: Context, cluster: str) -> int:
 @click.argument("cluster")
 @click.option("--node", metavar="N", help="only this node")
 @click.option("--lines", type=click.IntRange(min=1), default=200, show_default=True, help="the last lines of each rank")
+@click.option("-f", "--follow", is_flag=True, help="and then what they write, until Ctrl-C or their end")
 @click.pass_obj
-def logs(context: Context, cluster: str, node: str | None, lines: int) -> None:
+def logs(context: Context, cluster: str, node: str | None, lines: int, follow: bool) -> None:
     """Print what the ranks of CLUSTER wrote since they were started. Changes nothing."""
+    from launch.group.follow import follow as listen
     from launch.ledger.judge import rank_logs
     from launch.plan.logs import colourless
 
@@ -109,10 +111,21 @@ def logs(context: Context, cluster: str, node: str | None, lines: int) -> None:
     number = past.unfinished or past.running or max(past.revisions, default=None)
     if number is None:
         raise HallmarkError(f"{cluster} has no history, so there are no logs", hint=f"hallmark launch {cluster}")
-    found = rank_logs(opened.engine, opened.generation(number))
-    names = [log.node for log in found]
+    generation = opened.generation(number)
+    names = [rank.name for rank in generation.plan.ranks]
     if node is not None and node not in names:
         raise HallmarkError(f"there is no node {node!r}", where="--node", hint=f"one of {', '.join(names)}")
+    if follow:
+        if context.json:
+            raise HallmarkError("a document has an end, and this has none", where="--follow", hint="leave --json out")
+        sources = opened.engine.follow(generation.plan, generation.mark, generation.logs, lines)
+        chosen = {name: source for name, source in sources.items() if node in (None, name)}
+        if not chosen:
+            where = f"on {node}" if node else "on any node"
+            raise Refused(f"there is no log of revision {number} {where}", hint=f"hallmark status {cluster}")
+        listen(chosen, lambda name, line: click.echo(visible(f"{name}: {colourless(line)}")))
+        return
+    found = rank_logs(opened.engine, generation)
     shown = {log.node: log.text.splitlines()[-lines:] for log in found if node in (None, log.node)}
     context.emit(
         {"revision": number, "logs": shown},

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from launch.engines.kernel import Unanswered
 from launch.plan.group import GroupPlan
+from launch.plan.place import Place
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,10 @@ class Engine(Protocol):
         NAME.times has one for each. Of a node that is not reached what was brought before stays.
 
         Gives the names of the ranks whose file now is of this start; a file of another may be an older copy."""
+
+    def follow(self, plan: GroupPlan, group: str, logs: Path, lines: int) -> dict[str, tuple[Place, tuple[str, ...]]]:
+        """By node: where which command writes the last `lines` of its rank's log, and then what is added to it, until
+        it is ended or the rank has ended. Without those whose rank was never there. Errors: Unreachable."""
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Remove what groups of this owner left behind that do not run, but those with the marks of `keep`, on the

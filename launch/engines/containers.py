@@ -154,6 +154,21 @@ class DockerEngine:
 
         return {name for name in self._reach.each(reached, plan.ranks) if name is not None}
 
+    def follow(self, plan: GroupPlan, group: str, logs: Path, lines: int) -> dict[str, tuple[Place, tuple[str, ...]]]:
+        found = self._reach.each(lambda rank: self._inspect(rank, group), plan.ranks)
+        return {
+            rank.name: (
+                rank.place,
+                tuple(
+                    rank.place.docker(
+                        *("logs", "--follow", "--tail", str(lines), "--since", box["State"]["StartedAt"], box["Id"])
+                    )
+                ),
+            )
+            for rank, box in zip(plan.ranks, found, strict=True)
+            if box is not None
+        }
+
     def api_url(self, plan: GroupPlan, group: str) -> str:
         return plan.api_url
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from launch.engines.base import Look, RankState
 from launch.engines.containers import Reach
 from launch.engines.process import keep
+from launch.engines.tail import tail
 from launch.plan.group import GroupPlan
 from launch.plan.place import Place
 from launch.plan.ranks import concrete, flag
@@ -149,6 +150,9 @@ class SlurmEngine:
     def collect(self, plan: GroupPlan, group: str, logs: Path) -> set[str]:
         """Nothing to do: srun writes there, each start into files of its own."""
         return {rank.name for rank in plan.ranks}
+
+    def follow(self, plan: GroupPlan, group: str, logs: Path, lines: int) -> dict[str, tuple[Place, tuple[str, ...]]]:
+        return {rank.name: tail(rank.name, logs, lines) for rank in plan.ranks}
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Nothing to do: Slurm forgets jobs that ended."""

@@ -17,7 +17,9 @@ from launch.engines import shared
 from launch.engines.base import Look, RankState
 from launch.engines.kernel import Turns, Unanswered, look_words
 from launch.engines.secrets import resolve
+from launch.engines.tail import tail
 from launch.plan.group import GroupPlan, RankPlan, at_home
+from launch.plan.place import Place
 from recipe.errors import NeedsOperator, Refused
 
 MARK = "HALLMARK_GROUP"
@@ -86,6 +88,9 @@ class ProcessEngine:
     def collect(self, plan: GroupPlan, group: str, logs: Path) -> set[str]:
         """Nothing to do: the ranks write there themselves, each start into a file of its own."""
         return {rank.name for rank in plan.ranks}
+
+    def follow(self, plan: GroupPlan, group: str, logs: Path, lines: int) -> dict[str, tuple[Place, tuple[str, ...]]]:
+        return {rank.name: tail(rank.name, logs, lines) for rank in plan.ranks}
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Nothing to do: a process that ended has left nothing behind."""

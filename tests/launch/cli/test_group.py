@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from launch.plan.group import Subject, plan_group
 from recipe.config.check import check_cluster
 from recipe.config.paths import CHECKOUT
 from scripts.engines.packages import program
-from tests.standin.world import World
+from tests.standin.world import World, until
 
 
 @pytest.fixture
@@ -129,6 +130,42 @@ def test_a_stop_and_logs_are_documents(running: World) -> None:
     assert running.run("logs", "pair", "--node", "middle").exit == 1
     assert running.done("stop", "pair") == {"cluster": "pair", "stopped": [1]}
     assert running.done("stop", "pair")["stopped"] == []
+
+
+def test_logs_are_followed_rank_by_rank_until_ctrl_c(running: World) -> None:
+    command = [str(Path(sys.executable).parent / "hallmark"), "--home", str(running.home), "logs", "pair", "-f"]
+    [log] = running.node.rglob("r1/right.log")
+    with subprocess.Popen([*command, "--lines", "1"], stdout=subprocess.PIPE, text=True) as following:
+        try:
+            assert following.stdout is not None
+            assert {following.stdout.readline().partition(": ")[0] for _ in range(2)} == {"left", "right"}
+            with log.open("a") as file:
+                file.write("\x1b[31mone line more\x1b[0m\n")
+            assert following.stdout.readline() == "right: one line more\n"
+            tails = [it for it in Path("/proc").glob("[0-9]*/cmdline") if str(log).encode() in contents(it)]
+            assert tails
+            following.send_signal(signal.SIGINT)
+            assert following.wait(30) == 0
+        finally:
+            following.kill()
+    until(lambda: not any(str(log).encode() in contents(it) for it in tails))
+
+
+def contents(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_what_is_followed_is_no_document_and_has_a_node_of_the_cluster(running: World) -> None:
+    refused = running.run("logs", "pair", "--follow", "--json")
+    assert (refused.exit, "--follow: a document has an end" in refused.err) == (1, True)
+    assert "one of left, right" in running.run("logs", "pair", "-f", "--node", "middle").err
+    # As the docker engine has it when somebody removed the containers.
+    running.patches.setattr("launch.engines.process.ProcessEngine.follow", lambda *words: {})
+    gone = running.run("logs", "pair", "-f", "--node", "left")
+    assert (gone.exit, "there is no log of revision 1 on left — hallmark status pair" in gone.err) == (2, True)
 
 
 def test_the_flag_may_stand_before_the_command(running: World) -> None:

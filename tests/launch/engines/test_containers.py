@@ -390,6 +390,14 @@ def test_a_container_that_was_not_made_when_the_connection_broke_is_made(
     assert [it.alive for it in engine.ranks(PLAN, GROUP)] == [True, True]
 
 
+def test_a_log_is_followed_where_its_container_is_from_its_last_start(engine: DockerEngine, nodes: Nodes) -> None:
+    box = nodes.add("b", GROUP, 1)
+    [(name, (place, words))] = engine.follow(PLAN, GROUP, Path("/none"), 7).items()
+    assert (name, place.name) == ("b", "b")
+    since = box["State"]["StartedAt"]
+    assert words[-7:] == ("logs", "--follow", "--tail", "7", "--since", since, box["Id"])
+
+
 @pytest.fixture
 def smaller(nodes: Nodes) -> DockerEngine:
     """The engine of the cluster after node b was taken out of its file."""
