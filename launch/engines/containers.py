@@ -302,6 +302,8 @@ class _Main:
 
 def ended(state: dict[str, Any]) -> str:
     """How a container ended, from the State that `docker inspect` tells."""
+    if state.get("Status") == "created":
+        return f"its container was never started{f': {error}' if (error := state.get('Error')) else ''}"
     code = int(state.get("ExitCode", 0))
     told = f"its container ended with exit code {code}"
     if state.get("OOMKilled"):

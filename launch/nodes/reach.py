@@ -23,9 +23,9 @@ S = TypeVar("S")
 _QUESTIONS = ("ps", "inspect", "version", "info", "image inspect", "image ls")
 QUESTION_SECONDS = 15.0
 _SECONDS = 120.0
-# Engines that did not answer, with when that was and what was told: asked one after the other, the questions of one
-# command would each wait for one that hangs.
-_hung: dict[Place, tuple[float, Unreachable]] = {}
+# Engines that did not answer a question, with when that was and which one: asked one after the other, the questions of
+# one command would each wait for one that hangs.
+_hung: dict[Place, tuple[float, str]] = {}
 _AGAIN_SECONDS = 3.0
 # So many nodes are asked at the same time, whatever a cluster has.
 _MOST = 16
@@ -66,19 +66,24 @@ def answer(
     """
     question = words[0] in _QUESTIONS or " ".join(words[:2]) in _QUESTIONS
     limit = seconds if seconds != 0 else (QUESTION_SECONDS if question else _SECONDS)
-    at, told = _hung.get(place, (0.0, None))
-    if told is not None and time.monotonic() - at < _AGAIN_SECONDS:
-        raise told
+    at, told = _hung.get(place, (0.0, ""))
+    if told and time.monotonic() - at < _AGAIN_SECONDS:
+        raise _hangs(place, told)
     try:
         # Run twice, it would make a second container or fail because of the first; everything else may be repeated.
         return run(
             place, (*through, *command(place, *words)), variables=variables, seconds=limit, once=words[0] == "run"
         )
     except ssh.Late:
-        what = f"the engine of node {place.name} did not answer `docker {words[0]}` within {limit:g} s"
-        error = Unreachable(what, where=place.address, hint="restart docker there")
-        _hung[place] = (time.monotonic(), error)
-        raise error from None
+        told = f"`docker {words[0]}` within {limit:g} s"
+        if question:
+            _hung[place] = (time.monotonic(), told)
+        raise _hangs(place, told) from None
+
+
+def _hangs(place: Place, told: str) -> Unreachable:
+    what = f"the engine of node {place.name} did not answer {told}"
+    return Unreachable(what, where=place.address, hint="restart docker there")
 
 
 def refused(place: Place, done: "subprocess.CompletedProcess[str]", otherwise: str) -> HallmarkError:

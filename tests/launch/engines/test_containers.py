@@ -436,6 +436,7 @@ def test_a_node_of_the_cluster_that_is_not_reached_is_an_error(engine: DockerEng
     [
         ({"ExitCode": 1, "OOMKilled": False, "Error": ""}, "its container ended with exit code 1"),
         ({"ExitCode": 137, "OOMKilled": False}, "its container ended with exit code 137, as after kill -9"),
+        ({"Status": "created", "ExitCode": 127, "Error": "no vllm"}, "its container was never started: no vllm"),
         (
             {"ExitCode": 1, "OOMKilled": True},
             "the kernel's out-of-memory killer struck in its container, which ended with exit code 1",
