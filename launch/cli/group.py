@@ -173,8 +173,10 @@ def certify(context: Context, cluster: str, key: str | None, expires: str | None
 
 def _rank(rank: "RankNow") -> str:
     if not rank.reached:
-        return "not reached"
-    return "not alive" if not rank.alive else rank.held or "alive"
+        return f"not reached: {rank.why}"
+    if not rank.alive:
+        return f"not alive{f': {rank.why}' if rank.why else ''}"
+    return rank.held or "alive"
 
 
 def _launched(outcome: object) -> str:

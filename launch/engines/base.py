@@ -22,7 +22,8 @@ class RankState:
 
 @dataclass(frozen=True)
 class Look:
-    """One rank as a cheap look sees it. Of a rank that is not `reached` nothing is known but `why`.
+    """One rank as a cheap look sees it. Of a rank that is not `reached` nothing is known but `why`; of one that is not
+    `alive` that says how it ended, where anybody knows.
 
     `held`: the process that is stopped by a signal, or how its container is held; `spent`: seconds of processor time of
     all its processes so far, None where they cannot be seen; `disk`: one of them waits for a disk; `unanswered`: ends

@@ -5,6 +5,7 @@ they keep their image and can be started again.
 """
 
 import json
+import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +26,8 @@ GROUP = f"{LABEL}.group"
 RANK = f"{LABEL}.rank"
 # A look that takes longer says as much as none: the node is cut off, or has no time for anything.
 LOOK_SECONDS = 6.0
+# What is kept beside a container's log.
+_KEPT = ("Id", "Name", "Image", "Created", "RestartCount", "State")
 # Linux shows processor time in hundredths of a second on every machine.
 _TICKS = 100
 T = TypeVar("T")
@@ -47,7 +50,9 @@ class Reach(Protocol):
         self, place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 0
     ) -> str: ...
 
-    def command(self, place: Place, *words: str) -> tuple[str, ...]: ...
+    def answer(
+        self, place: Place, *words: str, seconds: float | None = 0, through: Sequence[str] = ()
+    ) -> "subprocess.CompletedProcess[str]": ...
 
     def home(self, place: Place) -> str: ...
 
@@ -139,9 +144,12 @@ class DockerEngine:
                 return None
             # A container that was started again still has what it wrote before.
             since = found["State"]["StartedAt"]
-            words = self._reach.command(rank.place, "logs", "--timestamps", "--since", since, found["Id"])
-            done = self._reach.run(rank.place, ("sh", "-c", 'exec "$@" 2>&1', "sh", *words))
+            words = ("logs", "--timestamps", "--since", since, found["Id"])
+            done = self._reach.answer(rank.place, *words, seconds=60, through=("sh", "-c", 'exec "$@" 2>&1', "sh"))
             logs.mkdir(parents=True, exist_ok=True)
+            # Not all that docker tells of it: the variables have secrets.
+            kept = {key: found[key] for key in _KEPT if key in found}
+            (logs / f"{rank.name}.container.json").write_text(f"{json.dumps(kept, indent=2)}\n", encoding="utf-8")
             pairs = [line.partition(" ") for line in done.stdout.split("\n") if line]
             (logs / f"{rank.name}.log").write_text("".join(f"{text}\n" for _, _, text in pairs), encoding="utf-8")
             (logs / f"{rank.name}.times").write_text("".join(f"{time}\n" for time, _, _ in pairs), encoding="utf-8")
@@ -241,7 +249,7 @@ class DockerEngine:
                 return now.of(rank)
         found = self._inspect(rank, group, LOOK_SECONDS)
         if found is None or not found["State"]["Running"]:
-            return Look(rank.name, rank.rank, alive=False)
+            return Look(rank.name, rank.rank, alive=False, why=ended(found["State"]) if found else "")
         now = self._main(rank, int(found["State"]["Pid"]))
         if now is None:
             # An engine on another machine than the node's, or in a machine of its own there.
@@ -306,6 +314,19 @@ class _Main:
             disk=self.disk,
             unanswered=self.unanswered,
         )
+
+
+def ended(state: dict[str, Any]) -> str:
+    """How a container ended, from the State that `docker inspect` tells."""
+    if state.get("Status") == "created":
+        return f"its container was never started{f': {error}' if (error := state.get('Error')) else ''}"
+    code = int(state.get("ExitCode", 0))
+    told = f"its container ended with exit code {code}"
+    if state.get("OOMKilled"):
+        told = f"the kernel's out-of-memory killer struck in its container, which ended with exit code {code}"
+    elif code == 128 + signal.SIGKILL:
+        told += ", as after kill -9"
+    return f"{told}: {state['Error']}" if state.get("Error") else told
 
 
 def marked(rank: RankPlan, group: str) -> RankPlan:

@@ -109,7 +109,7 @@ class Liveness:
         for seen, look in self._pairs():
             who = f"rank {look.rank} ({look.name})"
             if look.reached and not look.alive:
-                return f"{who} ended while it started"
+                return f"{who} ended while it started{f': {look.why}' if look.why else ''}"
             if now - seen.reached > CUT_SECONDS:
                 return f"{who} was cut off while it started: {look.why or 'its node does not answer'}"
             if look.held and seen.held is not None and now - seen.held > HELD_SECONDS:

@@ -14,7 +14,7 @@ from recipe.errors import Unreachable
 @dataclass(frozen=True)
 class RankNow:
     """One rank; `drift` lists everything in which it is not as planned. Of one whose node is not `reached` nothing is
-    known but `why`; `held` says how a rank is kept from running."""
+    known but `why`, which of one that is not alive says how it ended; `held` says how a rank is kept from running."""
 
     name: str
     rank: int
@@ -29,10 +29,11 @@ class RankNow:
     def wrong(self) -> str | None:
         """Why this rank takes no part; None when it seems to."""
         who = f"rank {self.rank} ({self.name})"
+        why = f": {self.why}" if self.why else ""
         if not self.reached:
-            return f"{who} is not reached"
+            return f"{who} is not reached{why}"
         if not self.alive:
-            return f"{who} does not run"
+            return f"{who} does not run{why}"
         return f"{who} hangs: {self.held}" if self.held else None
 
 

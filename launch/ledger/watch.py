@@ -141,6 +141,7 @@ def look(work: Work) -> Seen:
     for rank in looks:
         if not rank.alive or rank.held:
             how = f"hangs: {rank.held}" if rank.alive else "does not run"
+            how += f": {rank.why}" if rank.why else ""
             return Seen("lost", f"rank {rank.rank} ({rank.name}) {how}", generation)
     try:
         beat = work.heartbeat(generation)

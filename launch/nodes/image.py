@@ -187,7 +187,7 @@ class StagedImage:
         return plan.coming(size, here.layers, layers.held(place)) if here else size
 
     def _there(self, place: Place) -> bool:
-        done = reach.run(place, reach.command(place, "image", "inspect", "--format", "{{.Id}}", self.id))
+        done = reach.answer(place, "image", "inspect", "--format", "{{.Id}}", self.id)
         if done.returncode and "no such image" not in done.stderr.lower():
             raise reach.refused(place, done, "docker image inspect failed")
         return done.stdout.strip() == self.id

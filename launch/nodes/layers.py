@@ -45,7 +45,7 @@ Hear = Callable[[int, int], None]
 
 def held(place: Place) -> list[Held]:
     """The images of a node's engine. Errors: Unreachable."""
-    done = reach.run(place, ("sh", "-c", _HELD, "sh", *reach.command(place)))
+    done = reach.run(place, ("sh", "-c", _HELD, "sh", *reach.command(place)), seconds=reach.QUESTION_SECONDS)
     # One that was removed meanwhile is an error of the command, and the others are told all the same.
     pairs = (line.partition(" ") for line in done.stdout.splitlines() if line)
     return [Held(int(size), tuple(json.loads(found) or ())) for size, _, found in pairs]

@@ -289,7 +289,13 @@ containers() {
   docker() { command "$docker" ${host:+--host "$host"} "$@"; }
   # Where its files are, what it is, and everything else that it says.
   is='{"Version":{{json .ServerVersion}},"Os":{{json .OSType}},"Arch":{{json .Architecture}}}'
-  told=$(docker info --format "{{.DockerRootDir}}$nl$is$nl{{json .}}" 2>/dev/null)
+  # An engine that hangs is told as that.
+  told=$(timeout 15 "$docker" ${host:+--host "$host"} info --format "{{.DockerRootDir}}$nl$is$nl{{json .}}" 2>/dev/null)
+  if [ $? -eq 124 ]; then
+    section engine-error
+    echo 'it did not answer within 15 s'
+    return
+  fi
   root=${told%%"$nl"*} told=${told#*"$nl"}
   if [ -z "$root" ]; then
     section engine-error

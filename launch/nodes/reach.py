@@ -1,26 +1,32 @@
 """What is asked of nodes: commands, docker's commands, their home folders; several nodes at the same time."""
 
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
+from launch.nodes import ssh
 from launch.nodes.ssh import run
 from launch.plan.place import Place
 from recipe.errors import HallmarkError, Problem, Unreachable
 from recipe.image import client
 from recipe.image.engine import explain
 
-__all__ = ["command", "docker", "each", "home", "run"]
+__all__ = ["answer", "command", "docker", "each", "home", "run"]
 T = TypeVar("T")
 S = TypeVar("S")
 
 
 # An engine that answers a question later than this hangs; what it is told to do may take longer.
-_QUESTIONS = ("ps", "inspect", "version", "info")
-_QUESTION_SECONDS = 15.0
+_QUESTIONS = ("ps", "inspect", "version", "info", "image inspect", "image ls")
+QUESTION_SECONDS = 15.0
 _SECONDS = 120.0
+# Engines that did not answer a question, with when that was and which one: asked one after the other, the questions of
+# one command would each wait for one that hangs.
+_hung: dict[Place, tuple[float, str]] = {}
+_AGAIN_SECONDS = 3.0
 # So many nodes are asked at the same time, whatever a cluster has.
 _MOST = 16
 
@@ -41,12 +47,43 @@ def docker(place: Place, *words: str, variables: Mapping[str, str] | None = None
     `seconds`: 0 is what is enough for an engine that does not hang, None no limit.
     Errors: Unreachable when node or engine are not reached; Refused with docker's own words.
     """
-    limit = seconds if seconds != 0 else (_QUESTION_SECONDS if words[0] in _QUESTIONS else _SECONDS)
-    # Run twice, it would make a second container or fail because of the first; everything else may be repeated.
-    done = run(place, command(place, *words), variables=variables, seconds=limit, once=words[0] == "run")
+    done = answer(place, *words, variables=variables, seconds=seconds)
     if done.returncode:
         raise refused(place, done, f"docker {words[0]} failed")
     return done.stdout
+
+
+def answer(
+    place: Place,
+    *words: str,
+    variables: Mapping[str, str] | None = None,
+    seconds: float | None = 0,
+    through: Sequence[str] = (),
+) -> "subprocess.CompletedProcess[str]":
+    """As `docker`, but what it ended with and all that it wrote; `through`: a program that is given the command.
+
+    Errors: Unreachable.
+    """
+    question = words[0] in _QUESTIONS or " ".join(words[:2]) in _QUESTIONS
+    limit = seconds if seconds != 0 else (QUESTION_SECONDS if question else _SECONDS)
+    at, told = _hung.get(place, (0.0, ""))
+    if told and time.monotonic() - at < _AGAIN_SECONDS:
+        raise _hangs(place, told)
+    try:
+        # Run twice, it would make a second container or fail because of the first; everything else may be repeated.
+        return run(
+            place, (*through, *command(place, *words)), variables=variables, seconds=limit, once=words[0] == "run"
+        )
+    except ssh.Late:
+        told = f"`docker {words[0]}` within {limit:g} s"
+        if question:
+            _hung[place] = (time.monotonic(), told)
+        raise _hangs(place, told) from None
+
+
+def _hangs(place: Place, told: str) -> Unreachable:
+    what = f"the engine of node {place.name} did not answer {told}"
+    return Unreachable(what, where=place.address, hint="restart docker there")
 
 
 def refused(place: Place, done: "subprocess.CompletedProcess[str]", otherwise: str) -> HallmarkError:

@@ -34,6 +34,10 @@ _APART = '"$@"; s=$?; [ $s -ne 255 ] || s=254; exit $s'
 _WITH_VARIABLES = 'while IFS= read -r line && [ -n "$line" ]; do export "$line"; done; ' + _APART
 
 
+class Late(Unreachable):
+    """A command that did not end in its time."""
+
+
 def run(
     place: Place,
     argv: Sequence[str],
@@ -47,7 +51,7 @@ def run(
 
     `variables` are added to its environment without being seen on any command line; `given` is its input. When the
     connection breaks it is run again, so a command that must not be run twice is marked `once`.
-    Errors: Unreachable when the node is not reached or does not end within `seconds`.
+    Errors: Unreachable when the node is not reached; Late when the command does not end within `seconds`.
     """
     at, told = _failed.get(place.address, (-_AGAIN_SECONDS, ""))
     if not place.local and time.monotonic() - at < _AGAIN_SECONDS:
@@ -96,7 +100,7 @@ def _attempt(
     except subprocess.TimeoutExpired:
         what = shlex.join(argv[:3])
         hint = "run it there by hand, and restart what hangs"
-        raise Unreachable(f"node {place.name} did not end `{what} …` within {seconds:g} s", hint=hint) from None
+        raise Late(f"node {place.name} did not end `{what} …` within {seconds:g} s", hint=hint) from None
 
 
 def command(

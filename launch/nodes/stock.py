@@ -142,8 +142,8 @@ def remove(image: Stocked) -> str | None:
 
     Errors: Unreachable.
     """
-    done = reach.run(image.place, reach.command(image.place, "image", "rm", *(image.names or (image.digest,))))
-    there = reach.run(image.place, reach.command(image.place, "image", "inspect", "--format", "{{.Id}}", image.digest))
+    done = reach.answer(image.place, "image", "rm", *(image.names or (image.digest,)))
+    there = reach.answer(image.place, "image", "inspect", "--format", "{{.Id}}", image.digest)
     if there.returncode:
         if "no such image" not in there.stderr.lower():
             raise reach.refused(image.place, there, "docker image inspect failed")

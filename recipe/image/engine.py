@@ -18,6 +18,8 @@ _UNREACHABLE = (
     "docker daemon",
     "docker api",
 )
+# An engine that answers later hangs.
+_SECONDS = 20.0
 DISK_FULL = "no space left on device"
 # What the docker program says last of all, whatever is wrong.
 _USAGE = re.compile(r"\s*(Run|See) 'docker .*--help'")
@@ -38,10 +40,22 @@ def check(client: Client) -> None:
 
 def ask(client: Client, *arguments: str) -> str:
     """Run one short command and give its standard output. Errors: as `explain` says."""
-    done = subprocess.run([client.program, *arguments], check=False, capture_output=True, text=True)
+    done = run(client, *arguments)
     if done.returncode:
         raise explain(done.stderr.splitlines(), f"docker {arguments[0]} failed")
     return done.stdout
+
+
+def run(client: Client, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run one short command. Errors: Unreachable when the engine hangs."""
+    # What fetches or removes layers takes as long as it takes.
+    limit = None if arguments[0] == "pull" or "rm" in arguments[:2] else _SECONDS
+    try:
+        argv = [client.program, *arguments]
+        return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        what = f"the engine did not answer `docker {arguments[0]}` within {limit:g} s"
+        raise Unreachable(what, where=_where(), hint="restart docker") from None
 
 
 def stream(argv: Sequence[str], variables: Mapping[str, str], show: Callable[[str], None]) -> Done:
@@ -69,8 +83,7 @@ def explain(lines: Sequence[str], otherwise: str, node: str | None = None) -> Ha
     `node` says that they are about the engine of another node.
     """
     told = [line.strip() for line in lines if line.strip() and not _USAGE.match(line)]
-    host = os.environ.get("DOCKER_HOST")
-    where = f"node {node}" if node else f"DOCKER_HOST={host}" if host else None
+    where = f"node {node}" if node else _where()
     another = (
         "correct the docker-host of that node" if node else "name another one with DOCKER_HOST or `docker context use`"
     )
@@ -92,3 +105,8 @@ def explain(lines: Sequence[str], otherwise: str, node: str | None = None) -> Ha
         if any(word in lower for word in _UNREACHABLE):
             return Unreachable(f"the engine cannot be reached: {line}", where=where, hint=another)
     return Refused(f"{otherwise}: {told[-1]}" if told else otherwise, where=where if node else None)
+
+
+def _where() -> str | None:
+    host = os.environ.get("DOCKER_HOST")
+    return f"DOCKER_HOST={host}" if host else None

@@ -1,13 +1,12 @@
 """Facts about images that an engine has."""
 
 import json
-import subprocess
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from recipe.image.client import Client
-from recipe.image.engine import explain
+from recipe.image.engine import explain, run
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,7 @@ class Image:
 
 def image(client: Client, reference: str) -> Image | None:
     """The image of this name or digest; None when the engine has none. Errors: Unreachable without an engine."""
-    command = [client.program, "image", "inspect", "--", reference]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = run(client, "image", "inspect", "--", reference)
     if done.returncode:
         if "no such image" in done.stderr.lower():
             return None
@@ -42,10 +40,8 @@ def image(client: Client, reference: str) -> Image | None:
 
 def tagged(client: Client, label: str) -> dict[str, str]:
     """The images that have this label: the config digest of every tag. Errors: Unreachable without an engine."""
-    command = [client.program, "image", "ls", "--no-trunc", "--filter", f"label={label}"]
-    done = subprocess.run(
-        [*command, "--format", "{{.Repository}}:{{.Tag}} {{.ID}}"], check=False, capture_output=True, text=True
-    )
+    words = ("image", "ls", "--no-trunc", "--filter", f"label={label}")
+    done = run(client, *words, "--format", "{{.Repository}}:{{.Tag}} {{.ID}}")
     if done.returncode:
         raise explain(done.stderr.splitlines(), "images cannot be listed")
     pairs = (line.split(" ") for line in done.stdout.splitlines())

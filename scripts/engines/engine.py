@@ -3,7 +3,9 @@
 An engine so started touches no network setting of the machine, and no other engine.
 """
 
+import os
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +17,16 @@ from scripts.engines.process import Background
 _START_SECONDS = 60
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Engine:
-    """A running engine. `host`: what DOCKER_HOST is to be; `client`: a docker program that can build on it."""
+    """A running engine. `host`: what DOCKER_HOST is to be; `client`: a docker program that can build on it; `argv`: how
+    its daemon is started."""
 
     number: int
     folder: Path
     host: str
     client: str
+    argv: list[str]
     daemon: Background
 
     def docker(self, *arguments: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
@@ -32,6 +36,16 @@ class Engine:
         if check and done.returncode:
             raise Refused(f"docker {' '.join(arguments[:2])}: {done.stderr.strip()}", where=self.host)
         return done
+
+    def kill(self) -> None:
+        """Kill its daemon, with which its containers end here."""
+        os.kill(self.daemon.pid, signal.SIGKILL)
+        self.daemon.end()
+
+    def again(self) -> None:
+        """Start its daemon again, with what it had."""
+        (self.folder / "docker.pid").unlink(missing_ok=True)
+        self.daemon = _daemon(self.argv, self.folder, self.client)
 
     def end(self) -> None:
         """End the engine and what runs on it, and remove its folder."""
@@ -49,8 +63,7 @@ def start(number: int, folder: Path, driver: str | None = None) -> Engine:
     """
     dockerd, client = program("dockerd", "docker.io"), _client()
     folder.mkdir(parents=True, exist_ok=True)
-    socket = folder / "docker.sock"
-    host = f"unix://{socket}"
+    host = f"unix://{folder / 'docker.sock'}"
     argv = [
         dockerd,
         f"--host={host}",
@@ -65,12 +78,17 @@ def start(number: int, folder: Path, driver: str | None = None) -> Engine:
         f"--containerd-plugins-namespace=hallmark-{number}-plugins",
         *([f"--storage-driver={driver}"] if driver else []),
     ]
+    return Engine(number, folder, host, client, argv, _daemon(argv, folder, client))
+
+
+def _daemon(argv: list[str], folder: Path, client: str) -> Background:
     daemon = Background(argv, folder / "dockerd.log")
-    answers = [client, "--host", host, "version"]
+    socket = folder / "docker.sock"
+    answers = [client, "--host", f"unix://{socket}", "version"]
     daemon.wait(
         lambda: socket.exists() and subprocess.run(answers, capture_output=True).returncode == 0, _START_SECONDS
     )
-    return Engine(number, folder, host, client, daemon)
+    return daemon
 
 
 def _unmount(folder: Path) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from launch.nodes import reach
+from launch.nodes import reach, ssh
 from launch.plan.place import Place
-from recipe.errors import HallmarkError, Refused, Unreachable
+from recipe.errors import HallmarkError, Refused
 
 _KEY = "OPENAI_API_KEY"
 _REPORT = "report.json"
@@ -92,10 +92,8 @@ class ContainerProgram:
         given = data.read_text(encoding="utf-8")
         try:
             done = reach.run(self.place, argv, variables=variables, given=given, seconds=deadline, once=True)
-        except Unreachable as error:
-            if "did not end" in str(error):
-                raise _late(deadline) from None
-            raise
+        except ssh.Late:
+            raise _late(deadline) from None
         if done.returncode:
             raise _failed(done)
         return done.stdout

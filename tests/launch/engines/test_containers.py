@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from launch.engines.base import Look
-from launch.engines.containers import DockerEngine, differences
+from launch.engines.containers import DockerEngine, differences, ended
 from launch.nodes import reach
 from launch.plan.container import Adopted, Container, Mount
 from launch.plan.group import GroupPlan, RankPlan, Subject
@@ -40,8 +40,10 @@ class Nodes:
         # By process id, the line of look.awk.
         self.seen: dict[str, str] = {}
 
-    def command(self, place: Place, *words: str) -> tuple[str, ...]:
-        return place.docker(*words)
+    def answer(
+        self, place: Place, *words: str, seconds: float | None = 0, through: Sequence[str] = ()
+    ) -> "subprocess.CompletedProcess[str]":
+        return self.run(place, (*through, *place.docker(*words)))
 
     def home(self, place: Place) -> str:
         return "/home/me"
@@ -306,7 +308,7 @@ def test_a_look_asks_the_engine_once_and_the_kernel_from_then_on(engine: DockerE
     # Another process has the number by now, and the engine says that the container ended.
     nodes.seen["101"] = "101 9 1 0 0"
     nodes.containers["b"][0]["State"]["Running"] = False
-    assert engine.look(PLAN, GROUP)[1] == Look("b", 1, alive=False)
+    assert engine.look(PLAN, GROUP)[1] == Look("b", 1, alive=False, why="its container ended with exit code 0")
 
 
 def test_a_look_at_an_engine_whose_processes_cannot_be_seen_believes_the_engine(
@@ -435,3 +437,34 @@ def test_a_node_of_the_cluster_that_is_not_reached_is_an_error(engine: DockerEng
     nodes.down = {"b"}
     with pytest.raises(Unreachable):
         engine.stop(PLAN, GROUP, 30)
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ({"ExitCode": 1, "OOMKilled": False, "Error": ""}, "its container ended with exit code 1"),
+        ({"ExitCode": 137, "OOMKilled": False}, "its container ended with exit code 137, as after kill -9"),
+        ({"Status": "created", "ExitCode": 127, "Error": "no vllm"}, "its container was never started: no vllm"),
+        (
+            {"ExitCode": 1, "OOMKilled": True},
+            "the kernel's out-of-memory killer struck in its container, which ended with exit code 1",
+        ),
+        (
+            {"ExitCode": 127, "Error": "exec: vllm: not found"},
+            "its container ended with exit code 127: exec: vllm: not found",
+        ),
+    ],
+)
+def test_how_a_container_ended_is_told(state: dict[str, Any], told: str) -> None:
+    assert ended(state) == told
+
+
+def test_of_a_container_its_state_is_kept_beside_its_log_and_no_variable(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path
+) -> None:
+    made = nodes.add("a", GROUP, 0, running=False)
+    made["State"]["OOMKilled"] = True
+    made["Config"] = {"Env": ["VLLM_API_KEY=hidden"]}
+    engine.collect(PLAN, GROUP, tmp_path)
+    kept = (tmp_path / "a.container.json").read_text()
+    assert (json.loads(kept)["State"]["OOMKilled"], "hidden" in kept) == (True, False)

@@ -1,11 +1,12 @@
 """What is made of the words of a node's docker program; they are typed here."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from launch.nodes import reach
+from launch.nodes import reach, ssh
 from launch.plan.place import Place
 from recipe.errors import HallmarkError, Refused, Unreachable
 from tests.recipe.image.docker import StandInDocker
@@ -57,3 +58,24 @@ def test_the_client_that_is_named_here_is_that_of_this_machine_and_of_no_other(
     here = Place("here", "local", "unix:///run/other.sock")
     assert reach.command(here, "ps") == (str(docker.program), "--host", "unix:///run/other.sock", "ps")
     assert reach.command(RIGHT, "ps") == ("docker", "ps")
+
+
+def test_an_engine_that_hangs_is_told_and_not_asked_again_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def run(place: Place, argv: Sequence[str], **options: object) -> "subprocess.CompletedProcess[str]":
+        asked.append(argv[1])
+        raise ssh.Late(f"node {place.name} did not end `docker …` within {options['seconds']} s")
+
+    monkeypatch.setattr(reach, "run", run)
+    monkeypatch.setattr(reach, "_hung", {})
+    told = "user@right: the engine of node right did not answer `docker ps` within 15 s — restart docker there"
+    for _ in range(2):
+        with pytest.raises(Unreachable) as failed:
+            reach.docker(RIGHT, "ps")
+        assert str(failed.value) == told
+    assert asked == ["ps"]
+    monkeypatch.setattr(reach, "_AGAIN_SECONDS", 0.0)
+    with pytest.raises(Unreachable, match="did not answer `docker image` within 15 s"):
+        reach.docker(RIGHT, "image", "inspect", "x")
+    assert asked == ["ps", "image"]

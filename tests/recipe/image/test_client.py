@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from recipe.errors import HallmarkError
+from recipe.errors import HallmarkError, Unreachable
+from recipe.image import engine, inspect
 from recipe.image.client import Client, find, plain
 from tests.recipe.image.docker import StandInDocker
 
@@ -97,3 +98,14 @@ def test_what_only_asks_an_engine_takes_the_named_client_too_and_needs_none_that
     monkeypatch.setenv("HALLMARK_DOCKER", str(tmp_path / "none"))
     with pytest.raises(HallmarkError, match="HALLMARK_DOCKER: there is no program"):
         plain()
+
+
+def test_an_engine_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hung = tmp_path / "docker"
+    hung.write_text("#!/bin/sh\nexec sleep 60\n")
+    hung.chmod(0o755)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///run/other.sock")
+    monkeypatch.setattr(engine, "_SECONDS", 0.2)
+    told = r"DOCKER_HOST=unix:///run/other.sock: the engine did not answer `docker image` within 0.2 s — restart docker"
+    with pytest.raises(Unreachable, match=told):
+        inspect.image(Client(str(hung), buildx=False), "debian:1")

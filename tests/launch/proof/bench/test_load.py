@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from launch.nodes import ssh
 from launch.plan.place import Place
 from launch.proof.bench import conversations
 from launch.proof.bench.loglines import Logged, logged
@@ -17,7 +18,7 @@ from launch.proof.bench.program import INSIDE, ContainerProgram, LocalProgram
 from launch.proof.bench.run import Subject, bench
 from launch.proof.metrics import SpecCounts
 from recipe.config.bench import LoadPreset
-from recipe.errors import HallmarkError, Refused, Unreachable
+from recipe.errors import HallmarkError, Refused
 
 PRESET = LoadPreset.model_validate(
     {"kind": "load", "summary": "s", "requests": 50, "concurrency": 16, "output-tokens": 256}
@@ -122,7 +123,7 @@ def test_a_load_in_a_container_that_does_not_end_is_told_with_what_to_raise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(place: Place, argv: Sequence[str], **options: Any) -> "subprocess.CompletedProcess[str]":
-        raise Unreachable("node a did not end `docker exec …` within 60 s")
+        raise ssh.Late("node a did not end `docker exec …` within 60 s")
 
     monkeypatch.setattr("launch.nodes.reach.run", run)
     data = tmp_path / "data.json"
