@@ -32,7 +32,8 @@ Play = Callable[[Stage, str], Row]
 def rows(stage: Stage, say: Callable[[str], None], plays: Sequence[Play]) -> Iterator[Row]:
     """Play these, one after the other, on a group that answers before each."""
     for play in plays:
-        if not stage.answers():
+        # Something else may answer at its port.
+        if not stage.pids(0) or not stage.answers():
             stage.done("launch", str(stage.cluster))
         row = play(stage, str(stage.cluster))
         row = replace(row, happened=_readable(row.happened, stage.folder))

@@ -11,6 +11,7 @@ from launch.engines.shared import mapped
 from scripts.faults import plays
 from scripts.faults.plays import Play, rows
 from scripts.faults.stage import Stage, stage
+from tests.standin.world import free_ports
 
 pytestmark = [
     pytest.mark.vllm,
@@ -23,8 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def group() -> Iterator[Stage]:
-    """Two ranks, on other ports than those of `make faults`."""
-    with stage(18400, 18410) as made:
+    with stage(*free_ports(2)) as made:
         yield made
 
 
