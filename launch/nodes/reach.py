@@ -35,15 +35,22 @@ def command(place: Place, *words: str) -> tuple[str, ...]:
     return (client.plain().program if place.local else program, *rest)
 
 
-def docker(place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 0) -> str:
+def docker(
+    place: Place,
+    *words: str,
+    variables: Mapping[str, str] | None = None,
+    seconds: float | None = 0,
+    once: bool = False,
+) -> str:
     """Run the docker program of a node and give its standard output.
 
-    `seconds`: 0 is what is enough for an engine that does not hang, None no limit.
+    `seconds`: 0 is what is enough for an engine that does not hang, None no limit; `once`: not again when the
+    connection breaks.
     Errors: Unreachable when node or engine are not reached; Refused with docker's own words.
     """
     limit = seconds if seconds != 0 else (_QUESTION_SECONDS if words[0] in _QUESTIONS else _SECONDS)
     # Run twice, it would make a second container or fail because of the first; everything else may be repeated.
-    done = run(place, command(place, *words), variables=variables, seconds=limit, once=words[0] == "run")
+    done = run(place, command(place, *words), variables=variables, seconds=limit, once=once or words[0] == "run")
     if done.returncode:
         raise refused(place, done, f"docker {words[0]} failed")
     return done.stdout
