@@ -69,8 +69,9 @@ def switch(
         # Unwritten, the revision is as unfinished as with it.
         with suppress(Unreachable):
             ways.record(Event.RESTORED, reason=_reason(error))
-        if isinstance(error, (KeyboardInterrupt, OSError)):
-            raise Refused(f"revision {new.revision} was not taken: {_reason(error)} — nothing was touched") from None
+        if isinstance(error, (KeyboardInterrupt, OSError, Unreachable)):
+            kind = Unreachable if isinstance(error, Unreachable) else Refused
+            raise kind(f"revision {new.revision} was not taken: {_reason(error)} — nothing was touched") from None
         raise
     silent_since = time.monotonic()
     try:

@@ -104,8 +104,9 @@ def test_a_node_that_vanishes_is_told_of_and_the_next_command_ends_in_a_whole_gr
     errors = told(result)
     assert (result.exit, case["says"] in result.err) == (case["exit"], True), result.err
     assert len(errors) == (0 if result.exit == 0 else 1), result.err
-    runs = [{"old" if it == before else "new" for it in found} or {"none"} for found in groups(cut)]
-    assert runs == [{it} for it in case["runs"]], result.err
+    # On the lost node ranks run on or end by themselves, which is in nobody's hands.
+    there = groups(cut)[1 - NODES.index(case["loses"])]
+    assert ({"old" if it == before else "new" for it in there} or {"none"}) == {case["runs"]}, result.err
 
     seen = cut.world.begin("status", "pair", "--json").wait(BOUND)
     if case["loses"] == "left":
