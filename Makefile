@@ -33,7 +33,7 @@ lint: setup ## style, types, shell scripts, and that generated files are fresh
 figures: setup ## measure what docs/figures.md says
 	$(BIN)/python -m scripts.figures
 
-faults: setup ## play every fault on real vLLM and on its stand-in, and write docs/faults.md; as root
+faults: setup ## play every fault on real vLLM and on nodes that are cut off, and write docs/faults.md; as root
 	$(BIN)/python -m scripts.faults
 
 audit: setup ## patches × releases, every cell a state

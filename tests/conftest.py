@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-release", action="store_true", help="run the proofs of tests/proofs on every release they name"
     )
+    parser.addoption("--every-fault", action="store_true", help="run all of the fault matrix, as `make faults` does")
 
 
 def pytest_configure() -> None:

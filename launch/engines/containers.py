@@ -24,7 +24,8 @@ from recipe.errors import NeedsOperator, Refused, Unreachable
 
 GROUP = f"{LABEL}.group"
 RANK = f"{LABEL}.rank"
-# A look that takes longer says as much as none: the node is cut off, or has no time for anything.
+# A look that takes longer says as much as none: the node is cut off, or has no time for anything. It is not repeated
+# when the connection breaks, since the next one comes soon, and the others' ranks are not seen again before it ends.
 LOOK_SECONDS = 6.0
 # What is kept beside a container's log.
 _KEPT = ("Id", "Name", "Image", "Created", "RestartCount", "State")
@@ -44,10 +45,16 @@ class Reach(Protocol):
         *,
         variables: Mapping[str, str] | None = None,
         seconds: float | None = 60,
+        once: bool = False,
     ) -> "subprocess.CompletedProcess[str]": ...
 
     def docker(
-        self, place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 0
+        self,
+        place: Place,
+        *words: str,
+        variables: Mapping[str, str] | None = None,
+        seconds: float | None = 0,
+        once: bool = False,
     ) -> str: ...
 
     def answer(
@@ -247,7 +254,7 @@ class DockerEngine:
             if now is not None and now.began == known.began:
                 self._mains[group, rank.rank] = now
                 return now.of(rank)
-        found = self._inspect(rank, group, LOOK_SECONDS)
+        found = self._inspect(rank, group, LOOK_SECONDS, once=True)
         if found is None or not found["State"]["Running"]:
             return Look(rank.name, rank.rank, alive=False, why=ended(found["State"]) if found else "")
         now = self._main(rank, int(found["State"]["Pid"]))
@@ -262,7 +269,7 @@ class DockerEngine:
     def _main(self, rank: RankPlan, pid: int) -> "_Main | None":
         turns = self._turns.setdefault(rank.place, Turns())
         ask = turns.now(pid)
-        done = self._reach.run(rank.place, look_words(pid, ask), seconds=LOOK_SECONDS)
+        done = self._reach.run(rank.place, look_words(pid, ask), seconds=LOOK_SECONDS, once=True)
         first, *more = done.stdout.splitlines() or [""]
         fields = first.split()
         if len(fields) != 5:
@@ -270,20 +277,27 @@ class DockerEngine:
         unanswered = turns.told(pid, more) if ask is not None else None
         return _Main(pid, fields[1], int(fields[2]) / _TICKS, fields[3] == "1", fields[4], unanswered)
 
-    def _inspect(self, rank: RankPlan, group: str, seconds: float = 0) -> dict[str, Any] | None:
+    def _inspect(self, rank: RankPlan, group: str, seconds: float = 0, *, once: bool = False) -> dict[str, Any] | None:
         """The rank's container, running or not."""
-        listed = [it for name in _adopted(rank) for it in self._list(rank.place, f"id={name}", every=True)]
+
+        def listed(*filters: str) -> list[str]:
+            return self._list(rank.place, *filters, every=True, seconds=seconds, once=once)
+
         # An adopted one that is gone was made again, with labels.
-        listed = listed or self._list(rank.place, _of(group), f"label={RANK}={rank.rank}", every=True, seconds=seconds)
-        if not listed:
+        names = [it for name in _adopted(rank) for it in listed(f"id={name}")]
+        names = names or listed(_of(group), f"label={RANK}={rank.rank}")
+        if not names:
             return None
-        found: list[dict[str, Any]] = json.loads(self._reach.docker(rank.place, "inspect", listed[0], seconds=seconds))
+        told = self._reach.docker(rank.place, "inspect", names[0], seconds=seconds, once=once)
+        found: list[dict[str, Any]] = json.loads(told)
         return found[0]
 
-    def _list(self, place: Place, *filters: str, every: bool = False, seconds: float = 0) -> list[str]:
+    def _list(
+        self, place: Place, *filters: str, every: bool = False, seconds: float = 0, once: bool = False
+    ) -> list[str]:
         words = ["ps", "--quiet", "--no-trunc", *(["--all"] if every else [])]
         words += [word for it in filters for word in ("--filter", it)]
-        return self._reach.docker(place, *words, seconds=seconds).split()
+        return self._reach.docker(place, *words, seconds=seconds, once=once).split()
 
     def _labels(self, place: Place, only: str, label: str) -> set[str]:
         """The values that the label has on running containers."""

@@ -126,9 +126,10 @@ class Liveness:
                 f"rank {look.rank} ({look.name}) hangs: it has not come to the others, and for {ALONE_SECONDS:g} s it"
                 " used no processor and waited for no disk"
             )
-        # What waits for an answer from elsewhere, as from a hub, may go on without one.
-        outside = any(_own(seen) for seen in self._seen)
-        if self._idle and not outside and all(now - seen.moved > IDLE_SECONDS for seen in self._seen):
+        # What waits for an answer from elsewhere, as from a hub, may go on without one; of a rank that was not reached
+        # nobody knows.
+        unknown = any(_own(seen) or not look.reached for seen, look in self._pairs())
+        if self._idle and not unknown and all(now - seen.moved > IDLE_SECONDS for seen in self._seen):
             return f"the group hangs: for {IDLE_SECONDS:g} s no rank used a processor or waited for a disk"
         return None
 

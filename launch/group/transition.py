@@ -4,7 +4,7 @@ Each event is journalled before the act that follows it, so that `recover` can f
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from launch.group.journal import Event
 from launch.group.ready import Probe, wait_until_ready
 from launch.nodes.lock import Overtaken
 from launch.plan.group import GroupPlan
-from recipe.errors import HallmarkError, NeedsOperator, Refused
+from recipe.errors import HallmarkError, NeedsOperator, Refused, Unreachable
 
 # vLLM gives its workers 5 s, then 4 s after SIGTERM; a headless rank was seen to take 11.
 STOP_SECONDS = 30.0
@@ -62,14 +62,19 @@ def switch(
     try:
         with ways.clock.step(f"stage revision {new.revision}"):
             stage()
+            ways.record(Event.STAGED)
+            if old is not None:
+                _all_reached(ways, new)
     except BaseException as error:
-        ways.record(Event.RESTORED, reason=_reason(error))
-        if isinstance(error, (KeyboardInterrupt, OSError)):
-            raise Refused(f"revision {new.revision} was not taken: {_reason(error)} — nothing was touched") from None
+        # Unwritten, the revision is as unfinished as with it.
+        with suppress(Unreachable):
+            ways.record(Event.RESTORED, reason=_reason(error))
+        if isinstance(error, (KeyboardInterrupt, OSError, Unreachable)):
+            kind = Unreachable if isinstance(error, Unreachable) else Refused
+            raise kind(f"revision {new.revision} was not taken: {_reason(error)} — nothing was touched") from None
         raise
     silent_since = time.monotonic()
     try:
-        ways.record(Event.STAGED)
         if old is not None:
             with ways.clock.step(f"stop revision {old.revision}", "group"):
                 ways.engine.stop(old.plan, old.mark, STOP_SECONDS)
@@ -106,13 +111,13 @@ def restore(ways: Ways, old: Generation | None, new: Generation, reason: str) ->
                 ways.engine.stop(old.plan, old.mark, STOP_SECONDS)
             start(ways, old)
     except BaseException as error:
-        nodes = [line for generation in (new, old) if generation for line in _seen(ways, generation)]
-        # Unwritten, the revision is as unfinished as with it.
+        why, nodes = _reason(error), _seen(ways, [it for it in (new, old) if it is not None])
         with suppress(HallmarkError):
-            ways.record(Event.NEEDS_OPERATOR, reason=_reason(error), nodes=nodes)
+            ways.record(Event.NEEDS_OPERATOR, reason=why, nodes=nodes)
         what = f"revision {old.revision} could not be brought back" if old else "it could not be taken down"
+        first = "" if reason == why else f" ({reason})"
         raise NeedsOperator(
-            f"revision {new.revision} failed ({reason}) and {what}: {_reason(error)}; {', '.join(nodes)}",
+            f"revision {new.revision} failed{first} and {what}: {why}; {'; '.join(nodes)}",
             hint="mend the cause and run the command again, or `hallmark stop`",
         ) from None
     ways.record(Event.RESTORED, reason=reason)
@@ -133,18 +138,33 @@ def start(ways: Ways, generation: Generation) -> None:
         )
 
 
+def _all_reached(ways: Ways, new: Generation) -> None:
+    """Errors: Unreachable, before the ranks on the other nodes are stopped for nothing."""
+    for look in ways.engine.look(new.plan, new.mark):
+        if not look.reached:
+            raise Unreachable(look.why)
+
+
 def _serves(ways: Ways, generation: Generation) -> bool:
     ranks = ways.engine.ranks(generation.plan, generation.mark)
     return all(rank.alive for rank in ranks) and ways.probe(generation)(WARM_SECONDS) is None
 
 
-def _seen(ways: Ways, generation: Generation) -> list[str]:
-    """The state of every rank, or why it cannot be seen."""
-    try:
-        found = ways.engine.ranks(generation.plan, generation.mark)
-    except HallmarkError as error:
-        return [f"ranks of revision {generation.revision} cannot be seen: {error}"]
-    return [f"{rank.name}: rank {rank.rank} {'runs' if rank.alive else 'does not run'}" for rank in found]
+def _seen(ways: Ways, generations: Sequence[Generation]) -> list[str]:
+    """By node, which ranks of these run, also where another node cannot be asked."""
+    found: dict[str, list[str]] = {}
+    for it in generations:
+        try:
+            looks = ways.engine.look(it.plan, it.mark)
+        except HallmarkError as error:
+            return [f"what runs is not known: {error}"]
+        for look in looks:
+            runs = found.setdefault(look.name, [])
+            if not look.reached:
+                found[look.name] = ["is not reached"]
+            elif look.alive:
+                runs.append(f"rank {look.rank} of revision {it.revision} runs")
+    return [f"{name}: {', '.join(dict.fromkeys(what)) or 'no rank runs'}" for name, what in found.items()]
 
 
 def _refused(new: Generation, old: Generation | None, reason: str, silent: float) -> Refused:

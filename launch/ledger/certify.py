@@ -145,9 +145,9 @@ def _end(plan: GroupPlan, asked: str | None) -> datetime | None:
 
 def _as_planned(work: Work, generation: Generation) -> None:
     wrong = [
-        f"rank {rank.rank} ({rank.name}): {'; '.join(rank.drift) or 'does not run'}"
+        rank.wrong or f"rank {rank.rank} ({rank.name}): {'; '.join(rank.drift)}"
         for rank in ranks_now(work, generation)
-        if not rank.alive or rank.drift
+        if rank.wrong or rank.drift
     ]
     if wrong:
         raise refusal("not certified: the group is not as planned", wrong)

@@ -236,9 +236,9 @@ def take(work: Work, journal: Journal, past: History, wanted: Wanted, *, proven:
 def _another(work: Work, new: Generation) -> list[str]:
     """In what the group that came up is not the generation that was planned."""
     return [
-        f"rank {rank.rank} ({rank.name}) is not what was planned: {'; '.join(rank.drift) or 'it does not run'}"
+        rank.wrong or f"rank {rank.rank} ({rank.name}) is not what was planned: {'; '.join(rank.drift)}"
         for rank in ranks_now(work, new)
-        if not rank.alive or rank.drift
+        if rank.wrong or rank.drift
     ]
 
 

@@ -41,13 +41,20 @@ def command(place: Place, *words: str) -> tuple[str, ...]:
     return (client.plain().program if place.local else program, *rest)
 
 
-def docker(place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 0) -> str:
+def docker(
+    place: Place,
+    *words: str,
+    variables: Mapping[str, str] | None = None,
+    seconds: float | None = 0,
+    once: bool = False,
+) -> str:
     """Run the docker program of a node and give its standard output.
 
-    `seconds`: 0 is what is enough for an engine that does not hang, None no limit.
+    `seconds`: 0 is what is enough for an engine that does not hang, None no limit; `once`: not again when the
+    connection breaks.
     Errors: Unreachable when node or engine are not reached; Refused with docker's own words.
     """
-    done = answer(place, *words, variables=variables, seconds=seconds)
+    done = answer(place, *words, variables=variables, seconds=seconds, once=once)
     if done.returncode:
         raise refused(place, done, f"docker {words[0]} failed")
     return done.stdout
@@ -58,6 +65,7 @@ def answer(
     *words: str,
     variables: Mapping[str, str] | None = None,
     seconds: float | None = 0,
+    once: bool = False,
     through: Sequence[str] = (),
 ) -> "subprocess.CompletedProcess[str]":
     """As `docker`, but what it ended with and all that it wrote; `through`: a program that is given the command.
@@ -71,9 +79,8 @@ def answer(
         raise _hangs(place, told)
     try:
         # Run twice, it would make a second container or fail because of the first; everything else may be repeated.
-        return run(
-            place, (*through, *command(place, *words)), variables=variables, seconds=limit, once=words[0] == "run"
-        )
+        once = once or words[0] == "run"
+        return run(place, (*through, *command(place, *words)), variables=variables, seconds=limit, once=once)
     except ssh.Late:
         told = f"`docker {words[0]}` within {limit:g} s"
         if question:

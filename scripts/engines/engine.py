@@ -3,49 +3,53 @@
 An engine so started touches no network setting of the machine, and no other engine.
 """
 
-import os
 import shutil
-import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from recipe.errors import Refused
+from scripts.engines.network import Namespace
 from scripts.engines.packages import program
 from scripts.engines.process import Background
 
 _START_SECONDS = 60
+_COMMAND_SECONDS = 600
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class Engine:
-    """A running engine. `host`: what DOCKER_HOST is to be; `client`: a docker program that can build on it; `argv`: how
-    its daemon is started."""
+    """A running engine. `host`: what DOCKER_HOST is to be; `client`: a docker program that can build on it; `network`:
+    the namespace that it and all its containers are in, when that is not the machine's."""
 
     number: int
     folder: Path
     host: str
     client: str
-    argv: list[str]
     daemon: Background
+    network: Namespace | None = None
 
     def docker(self, *arguments: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
-        """Run the docker program on this engine. Errors: Refused when `check` and it fails."""
+        """Run the docker program on this engine. Errors: Refused when `check` and it fails; TimeoutExpired."""
         argv = [self.client, "--host", self.host, *arguments]
-        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+        done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=_COMMAND_SECONDS)
         if check and done.returncode:
             raise Refused(f"docker {' '.join(arguments[:2])}: {done.stderr.strip()}", where=self.host)
         return done
 
+    def ready(self) -> None:
+        """Wait until it answers. Errors: Refused."""
+        self.daemon.wait(lambda: self.docker("version", check=False).returncode == 0, _START_SECONDS)
+
     def kill(self) -> None:
         """Kill its daemon, with which its containers end here."""
-        os.kill(self.daemon.pid, signal.SIGKILL)
-        self.daemon.end()
+        self.daemon.kill()
 
     def again(self) -> None:
-        """Start its daemon again, with what it had."""
+        """Start its daemon again after it was killed, with what it had. Errors: Refused."""
         (self.folder / "docker.pid").unlink(missing_ok=True)
-        self.daemon = _daemon(self.argv, self.folder, self.client)
+        self.daemon.again()
+        self.ready()
 
     def end(self) -> None:
         """End the engine and what runs on it, and remove its folder."""
@@ -54,7 +58,7 @@ class Engine:
         shutil.rmtree(self.folder)
 
 
-def start(number: int, folder: Path, driver: str | None = None) -> Engine:
+def start(number: int, folder: Path, driver: str | None = None, network: Namespace | None = None) -> Engine:
     """Start engine `number` (1, 2, …) with everything below `folder`, whose path must be short for its sockets.
 
     `driver`: how it stores layers, when not in the way that it chooses itself.
@@ -65,6 +69,7 @@ def start(number: int, folder: Path, driver: str | None = None) -> Engine:
     folder.mkdir(parents=True, exist_ok=True)
     host = f"unix://{folder / 'docker.sock'}"
     argv = [
+        *(network.enter if network else ()),
         dockerd,
         f"--host={host}",
         f"--data-root={folder / 'data'}",
@@ -78,17 +83,9 @@ def start(number: int, folder: Path, driver: str | None = None) -> Engine:
         f"--containerd-plugins-namespace=hallmark-{number}-plugins",
         *([f"--storage-driver={driver}"] if driver else []),
     ]
-    return Engine(number, folder, host, client, argv, _daemon(argv, folder, client))
-
-
-def _daemon(argv: list[str], folder: Path, client: str) -> Background:
-    daemon = Background(argv, folder / "dockerd.log")
-    socket = folder / "docker.sock"
-    answers = [client, "--host", f"unix://{socket}", "version"]
-    daemon.wait(
-        lambda: socket.exists() and subprocess.run(answers, capture_output=True).returncode == 0, _START_SECONDS
-    )
-    return daemon
+    made = Engine(number, folder, host, client, Background(argv, folder / "dockerd.log"), network)
+    made.ready()
+    return made
 
 
 def _unmount(folder: Path) -> None:

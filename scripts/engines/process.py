@@ -38,16 +38,21 @@ class Background:
     def __init__(self, argv: Sequence[str], log: Path, variables: Mapping[str, str] | None = None) -> None:
         self.log = log
         self.name = Path(argv[0]).name
+        self._argv, self._variables = argv, variables
+        self.again()
+
+    def again(self) -> None:
+        """Start it, after it has ended. Errors: Refused."""
         told, descriptor = os.pipe()
         guard = [sys.executable, "-IS", str(_GUARD), str(os.getpid()), str(descriptor)]
-        with log.open("ab") as out:
+        with self.log.open("ab") as out:
             # Its own session: a Ctrl-C at the terminal reaches only who must end it in order.
             self._guard = subprocess.Popen(
-                [*guard, *argv],
+                [*guard, *self._argv],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env=variables,
+                env=self._variables,
                 start_new_session=True,
                 pass_fds=(descriptor,),
             )
@@ -56,8 +61,13 @@ class Background:
             said = text.read()
         if not said:
             self._guard.wait()
-            raise Refused(f"{self.name} was not started: {self._last()}", where=str(log))
+            raise Refused(f"{self.name} was not started: {self._last()}", where=str(self.log))
         self.pid = int(said)
+
+    def kill(self) -> None:
+        """End it by force; what came of it ends in order."""
+        os.kill(self.pid, signal.SIGKILL)
+        self._guard.wait()
 
     def wait(self, ready: Callable[[], bool], seconds: float) -> None:
         """Wait until `ready` holds. Errors: Refused when the program ended before, or took longer."""

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.engines.engine import Engine
+from scripts.engines.network import Namespace
 from scripts.engines.packages import program
 from scripts.engines.process import Background
 
 _PORT = 2200
+_COMMAND_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,9 @@ class Node:
     daemon: Background
 
     def ssh(self, *command: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command on the node."""
+        """Run a command on the node. Errors: TimeoutExpired."""
         argv = ["ssh", "-F", str(self.config), self.name, shlex.join(command)]
-        return subprocess.run(argv, check=False, capture_output=True, text=True)
+        return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=_COMMAND_SECONDS)
 
     def lose(self) -> int:
         """Break all connections that are open, and go on listening; returns how many there were."""
@@ -49,20 +51,27 @@ class Node:
 
 
 def start(engine: Engine, folder: Path) -> Node:
-    """Start the sshd of one engine: engine N is reached as `node-N` on 127.0.0.N.
+    """Start the sshd of one engine: engine N is reached as `node-N`, on 127.0.0.N or in its network namespace.
 
     `folder` gets the keys of all nodes and the one key that may log in.
     """
-    return serve(engine.number, folder, {"DOCKER_HOST": engine.host})
+    variables = {"DOCKER_HOST": engine.host}
+    if engine.network is not None:
+        # What has a network of its own has files of its own too.
+        home = engine.folder / "home"
+        home.mkdir()
+        variables["HOME"] = str(home)
+    return serve(engine.number, folder, variables, engine.network)
 
 
-def serve(number: int, folder: Path, variables: Mapping[str, str]) -> Node:
-    """Start the sshd of a node that has these variables, such as a HOME of its own."""
+def serve(number: int, folder: Path, variables: Mapping[str, str], within: Namespace | None = None) -> Node:
+    """Start the sshd of a node that has these variables, such as a HOME of its own; `within`: its network."""
     sshd, keygen = program("sshd", "openssh-server"), program("ssh-keygen", "openssh-client")
     # sshd refuses to start without it; the package's service would make it.
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name, address, port = f"node-{number}", f"127.0.0.{number}", _PORT + number
+    name, port = f"node-{number}", _PORT + number
+    address = within.address if within else f"127.0.0.{number}"
     key = folder / f"{name}.key"
     _key(keygen, key)
     _key(keygen, folder / "id")
@@ -82,7 +91,9 @@ def serve(number: int, folder: Path, variables: Mapping[str, str]) -> Node:
         # At this level bash does not read the user's .bashrc for every command, which may take half a second.
         f"SetEnv {given} PATH={os.environ['PATH']} SHLVL=1\n"
     )
-    daemon = Background([sshd, "-D", "-e", "-f", str(settings)], folder / f"{name}.log")
+    daemon = Background(
+        [*(within.look if within else ()), sshd, "-D", "-e", "-f", str(settings)], folder / f"{name}.log"
+    )
     daemon.wait(lambda: _listens(address, port), 10)
     return Node(name, address, port, folder / f"{name}.key.pub", folder / "config", daemon)
 
@@ -107,6 +118,8 @@ def _client_settings(node: Node, folder: Path) -> str:
         f"  UserKnownHostsFile {folder / 'known_hosts'}\n"
         "  StrictHostKeyChecking yes\n"
         "  BatchMode yes\n"
+        # A node that was cut off does not hold up who asks it.
+        "  ConnectTimeout 20\n"
     )
 
 

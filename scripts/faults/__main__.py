@@ -58,6 +58,10 @@ def _standin() -> list[Row]:
     return tested.rows("tests/launch/faults/test_played.py")
 
 
+def _cut_off() -> list[Row]:
+    return tested.rows("tests/launch/faults/test_cut_off.py")
+
+
 def _section(title: str, about: str, rows: Sequence[Row]) -> str:
     machine = f"{platform.machine()} with {len(os.sched_getaffinity(0))} cores"
     lines = [f"## {title}", "", f"Played on {datetime.now(UTC).date()} on {machine}. {about}", ""]
@@ -92,6 +96,13 @@ _SECTIONS: dict[str, tuple[str, str, Callable[[], list[Row]]]] = {
         "The same faults on a stand-in of vLLM with its arguments, rendezvous and API, which starts in a third of a"
         " second.",
         _standin,
+    ),
+    "cut-off": (
+        "The StandIn on nodes that are cut off",
+        "In containers on two nodes in network namespaces of their own, one of which vanishes and keeps its processes,"
+        " and comes back once the command has ended. But for the last but two rows, what is waited for a node is"
+        " shortened here from 10 s to 1 s.",
+        _cut_off,
     ),
 }
 

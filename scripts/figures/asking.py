@@ -50,7 +50,7 @@ def measure() -> Asking:
         _alone(stack, idle.pid)
         nothing = Background(["sleep", "3600"], folder / "log")
         stack.callback(nothing.end)
-        node = ssh.start(Engine(7, folder, "unix:///nowhere", "docker", [], nothing), folder / "ssh")
+        node = ssh.start(Engine(7, folder, "unix:///nowhere", "docker", nothing), folder / "ssh")
         stack.callback(node.end)
         os.environ[VARIABLE] = str(ssh.configure([node], folder / "ssh"))
         place = Place("node", node.name)

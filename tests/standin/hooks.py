@@ -1,4 +1,4 @@
-"""Changes of a `hallmark` in a process of its own, that strike it with a signal at an exact point."""
+"""Changes of a `hallmark` in a process of its own, that strike it at an exact point: with a signal, or as told."""
 
 import os
 import signal
@@ -8,23 +8,31 @@ from typing import Any
 from launch.group.journal import Entry, Event, Journal
 
 Hook = Callable[[], None]
-Point = Callable[[signal.Signals], Hook]
-"""Gives the hook that sends this process such a signal at the point."""
+Strike = signal.Signals | Callable[[], object]
+Point = Callable[[Strike], Hook]
+"""Gives the hook that sends this process such a signal at the point, or calls that there."""
+
+
+def _strike(strike: Strike) -> None:
+    if isinstance(strike, signal.Signals):
+        os.kill(os.getpid(), strike)
+    else:
+        strike()
 
 
 def at_event(event: Event, *, written: bool) -> Point:
     """As the event is journalled: before the write, or after it."""
 
-    def point(number: signal.Signals) -> Hook:
+    def point(strike: Strike) -> Hook:
         def hook() -> None:
             real = Journal.append
 
             def append(self: Journal, wanted: Event, *arguments: Any, **data: Any) -> Entry:
                 if wanted is event and not written:
-                    os.kill(os.getpid(), number)
+                    _strike(strike)
                 entry = real(self, wanted, *arguments, **data)
                 if wanted is event and written:
-                    os.kill(os.getpid(), number)
+                    _strike(strike)
                 return entry
 
             Journal.append = append  # type: ignore[assignment,method-assign]
@@ -37,7 +45,7 @@ def at_event(event: Event, *, written: bool) -> Point:
 def at_call(module: object, name: str, *calls: int, after: bool = False) -> Point:
     """At these calls of a function, counted from 1: before it, or after it."""
 
-    def point(number: signal.Signals) -> Hook:
+    def point(strike: Strike) -> Hook:
         def hook() -> None:
             real = getattr(module, name)
             count = 0
@@ -47,10 +55,10 @@ def at_call(module: object, name: str, *calls: int, after: bool = False) -> Poin
                 count += 1
                 strikes = count in calls
                 if strikes and not after:
-                    os.kill(os.getpid(), number)
+                    _strike(strike)
                 result = real(*arguments, **named)
                 if strikes and after:
-                    os.kill(os.getpid(), number)
+                    _strike(strike)
                 return result
 
             setattr(module, name, call)

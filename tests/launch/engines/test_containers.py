@@ -34,6 +34,8 @@ class Nodes:
         self.told: list[str] = []
         # By command the seconds after which its answer is waited for no longer.
         self.deadlines: dict[str, float | None] = {}
+        # Commands that are asked again when the connection breaks.
+        self.repeated: set[str] = set()
         # Nodes that are not reached, and by command how often the connection breaks after it was run.
         self.down: set[str] = set()
         self.breaks: dict[str, int] = {}
@@ -58,8 +60,10 @@ class Nodes:
         *,
         variables: Mapping[str, str] | None = None,
         seconds: float | None = 60,
+        once: bool = False,
     ) -> "subprocess.CompletedProcess[str]":
         self.asked.append((place.name, *argv))
+        self.repeated |= set() if once else {argv[0]}
         if place.name in self.down:
             raise Unreachable(f"node {place.name}: it refuses SSH connections")
         if argv[0] == "awk":
@@ -67,9 +71,15 @@ class Nodes:
         return subprocess.CompletedProcess(argv, 0, "2026-12-01T00:00:01Z a line\n", "")
 
     def docker(
-        self, place: Place, *words: str, variables: Mapping[str, str] | None = None, seconds: float | None = 0
+        self,
+        place: Place,
+        *words: str,
+        variables: Mapping[str, str] | None = None,
+        seconds: float | None = 0,
+        once: bool = False,
     ) -> str:
         self.asked.append((place.name, *words))
+        self.repeated |= set() if once else {words[0]}
         self.secrets.append(variables or {})
         self.deadlines[words[0]] = seconds
         if place.name in self.down:
@@ -305,6 +315,8 @@ def test_a_look_asks_the_engine_once_and_the_kernel_from_then_on(engine: DockerE
     asked = [it[1] for it in nodes.asked].count("inspect")
     assert engine.look(PLAN, GROUP) == wanted
     assert [it[1] for it in nodes.asked].count("inspect") == asked
+    # The others' ranks would wait for a node that is asked once more.
+    assert nodes.repeated == set()
     # Another process has the number by now, and the engine says that the container ended.
     nodes.seen["101"] = "101 9 1 0 0"
     nodes.containers["b"][0]["State"]["Running"] = False

@@ -91,6 +91,17 @@ def test_a_rank_is_cut_off_when_it_is_not_reached_for_a_while() -> None:
     assert lost == "rank 1 (b) was cut off while it started: node b: no answer"
 
 
+def test_a_rank_that_is_not_reached_is_no_part_of_a_group_that_hangs() -> None:
+    """Whether it moves nobody knows, and a person is to look at the node instead."""
+    found = liveness()
+    gone = Look("b", 1, alive=False, reached=False, why="node b: no answer")
+    lost = None
+    for now in range(WITHIN + 2):
+        found.feed([look(0), look(1) if now < 2 else gone], float(now))
+        lost = lost or found.lost(float(now))
+    assert lost == "rank 1 (b) was cut off while it started: node b: no answer"
+
+
 def test_a_look_that_never_ends_is_a_node_that_is_cut_off() -> None:
     found = liveness()
     told = [found.lost(float(now)) for now in range(WITHIN)]

@@ -36,7 +36,7 @@ def pair(
     monkeypatch.setenv("HALLMARK_CACHE", str(cache))
     monkeypatch.setenv("DOCKER_HOST", nodes.engines[0].host)
     monkeypatch.setenv("HALLMARK_SSH_CONFIG", str(nodes.config))
-    made = Pair(world, nodes)
+    made = Pair(world, nodes, nodes.engines[0], str(world.node))
     world.cluster(engine="docker", nodes=made.listed(), paths=made.paths)
     world.profile("a", gates={"trial": ["answers", "acceptance"], "certify": ["answers", "acceptance"]})
     ssh._sockets.cache_clear()

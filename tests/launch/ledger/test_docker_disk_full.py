@@ -55,7 +55,7 @@ def small(fat: archive.Base, pair: Pair) -> Iterator[Pair]:
         config.write_text(f"Include {pair.nodes.config}\nInclude {ssh.configure([node], folder / 'ssh')}\n")
         pair.world.patches.setenv("HALLMARK_SSH_CONFIG", str(config))
         group = Group([pair.nodes.engines[0], third], [pair.nodes.nodes[0], node], config)
-        made = Pair(pair.world, group)
+        made = Pair(pair.world, group, pair.here, pair.state)
         archive.load(fat, group.engines[0].client, group.engines[0].host)
         pair.world.cluster(engine="docker", nodes=made.listed(), paths=made.paths)
         yield made

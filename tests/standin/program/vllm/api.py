@@ -2,6 +2,7 @@
 
 import json
 import os
+import socketserver
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +27,10 @@ class Api(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.answers = self.generated = self.steps = self.drafts = self.accepted = 0
         self.dead = False
+
+    def server_bind(self) -> None:
+        # HTTPServer's own asks for the address's name, and waits for that where nobody is to be asked.
+        socketserver.TCPServer.server_bind(self)
 
     def complete(self, tokens: int) -> str | None:
         """The text of an answer; None when a rank is lost, after which the head ends as vLLM's does."""
