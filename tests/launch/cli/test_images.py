@@ -82,6 +82,7 @@ def test_prune_asks_the_client_that_is_named(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", str(other.folder), prepend=os.pathsep)
     monkeypatch.setenv("HALLMARK_DOCKER", str(named.program))
     monkeypatch.setenv("HALLMARK_STATE", str(tmp_path / "state"))
+    (tmp_path / "state" / "clusters" / "one").mkdir(parents=True)
     done = CliRunner().invoke(images, ["prune"], obj=Context(tmp_path, True))
     assert done.exit_code == 0, repr(done.exception)
     assert (len(named.calls()), (other.folder / "calls").exists()) == (4, False)

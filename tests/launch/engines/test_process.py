@@ -44,6 +44,7 @@ def engine() -> Iterator[ProcessEngine]:
     yield ProcessEngine()
     for process in marked(GROUP):
         os.kill(process.pid, signal.SIGKILL)
+    until(lambda: not marked(GROUP))
 
 
 def test_ranks_are_alive_as_soon_as_they_are_started_and_found_by_another_engine(
