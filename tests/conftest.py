@@ -48,6 +48,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A name for what is too long for one: pytest tells the test's id to every program in a variable."""
+    return f"{argname}-of-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > 1000 else None
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Errors: UsageError when xdist would not keep the group together, of which it says nothing itself."""
     for item in session.items:
