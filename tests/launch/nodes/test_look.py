@@ -279,3 +279,13 @@ def test_namespaces_that_are_not_allowed_are_refused_in_words(tmp_path: Path, mo
     monkeypatch.setattr("tests.launch.nodes.spaces.program", lambda name, package: str(fails) if name == "ip" else name)
     with pytest.raises(Refused, match="Operation not permitted"), two(tmp_path):
         pass
+
+
+def test_an_engine_that_hangs_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So that it is given up sooner than after 15 s.
+    for name, script in (("docker", "exec sleep 60"), ("timeout", 'shift\nexec /usr/bin/timeout 0.2 "$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    found = look(HERE, engine="docker").engine
+    assert found is not None and found.error == "it did not answer within 15 s"
