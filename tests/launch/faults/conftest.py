@@ -86,8 +86,8 @@ def cut(linked: Pair, monkeypatch: pytest.MonkeyPatch) -> Pair:
     beside their code."""
     monkeypatch.setattr(ssh, "ALIVE_SECONDS", 1)
     monkeypatch.setattr(ssh, "CONNECT_SECONDS", 1)
-    monkeypatch.setattr(containers, "LOOK_SECONDS", 1.5)
-    monkeypatch.setattr(liveness, "CUT_SECONDS", 2.5)
+    monkeypatch.setattr(containers, "LOOK_SECONDS", 3.0)
+    monkeypatch.setattr(liveness, "CUT_SECONDS", 5.0)
     # Connections are made anew with these.
     ssh._sockets.cache_clear()
     return linked
