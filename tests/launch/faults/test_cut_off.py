@@ -48,9 +48,9 @@ def played(request: pytest.FixtureRequest, *, ci: bool) -> None:
         pytest.skip("with --every-fault")
 
 
-def note(request: pytest.FixtureRequest, fault: str, happened: str, seconds: float) -> None:
-    """A row of the table of `make faults`."""
-    row = Row(fault, happened, seconds, "the operator was told")
+def note(request: pytest.FixtureRequest, fault: str, happened: str, seconds: float, *, answers: bool = False) -> None:
+    """A row of the table of `make faults`; `answers`: the seconds are those until the group answered."""
+    row = Row(fault, happened, seconds, "the group answered" if answers else "the operator was told")
     request.node.user_properties.append(("fault", json.dumps(asdict(row))))
 
 
