@@ -58,6 +58,10 @@ def _standin() -> list[Row]:
     return tested.rows("tests/launch/faults/test_played.py")
 
 
+def _containers() -> list[Row]:
+    return tested.rows("tests/launch/ledger/test_docker_faults.py")
+
+
 def _section(title: str, about: str, rows: Sequence[Row]) -> str:
     machine = f"{platform.machine()} with {len(os.sched_getaffinity(0))} cores"
     lines = [f"## {title}", "", f"Played on {datetime.now(UTC).date()} on {machine}. {about}", ""]
@@ -92,6 +96,11 @@ _SECTIONS: dict[str, tuple[str, str, Callable[[], list[Row]]]] = {
         "The same faults on a stand-in of vLLM with its arguments, rendezvous and API, which starts in a third of a"
         " second.",
         _standin,
+    ),
+    "containers": (
+        "The StandIn in containers",
+        "The stand-in in containers on two docker engines of this machine, each behind an sshd.",
+        _containers,
     ),
 }
 
