@@ -62,6 +62,10 @@ def _cut_off(which: str) -> list[Row]:
     return tested.rows("tests/launch/faults/test_cut_off.py", which)
 
 
+def _containers() -> list[Row]:
+    return tested.rows("tests/launch/ledger/test_docker_faults.py")
+
+
 def _section(title: str, about: str, rows: Sequence[Row]) -> str:
     machine = f"{platform.machine()} with {len(os.sched_getaffinity(0))} cores"
     lines = [f"## {title}", "", f"Played on {datetime.now(UTC).date()} on {machine}. {about}", ""]
@@ -101,6 +105,11 @@ _SECTIONS: dict[str, tuple[str, str, Callable[[], list[Row]]]] = {
         "The same faults on a stand-in of vLLM with its arguments, rendezvous and API, which starts in a third of a"
         " second.",
         _standin,
+    ),
+    "containers": (
+        "The StandIn in containers",
+        "The stand-in in containers on two docker engines of this machine, each behind an sshd.",
+        _containers,
     ),
     "cut-off-worker": ("The StandIn whose worker is cut off", _CUT_OFF, partial(_cut_off, "right")),
     "cut-off-head": ("The StandIn whose head is cut off", _CUT_OFF, partial(_cut_off, "left")),
