@@ -1,13 +1,17 @@
-"""The StandIn in containers on two real engines: ranks that die, hang or run out of memory.
+"""The StandIn in containers on two real engines: ranks that die, hang or run out of memory, engines that hang
+or die.
 
 What a fault ends in is told on docs/faults.md too: each one is noted beside the test's result.
 """
 
 import json
 import os
+import re
 import signal
+import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,12 +21,13 @@ import pytest
 from launch.group.backoff import Backoff
 from launch.ledger.watch import Watch
 from launch.ledger.work import work
+from launch.nodes import reach
 from recipe.errors import Exit
 from scripts.bases import archive
 from scripts.faults.plays import Row
 from tests.conftest import possible
 from tests.standin.image import standin
-from tests.standin.pair import PLAIN, Pair
+from tests.standin.pair import PATCHED, PLAIN, Pair
 from tests.standin.world import until
 
 pytestmark = pytest.mark.docker
@@ -70,6 +75,18 @@ class Faults:
         reason = str(self.world.done("history", "pair")["restarts"][-2]["reason"])
         self.row(fault, f"`watch` saw: {reason}; the group was started again", began, "the group answered")
         return reason
+
+    def told(self, fault: str, words: str, told: str, status: int) -> None:
+        """Run a command that tells the operator, in a line that has `told`."""
+        # Another command knows nothing of what this one saw.
+        reach._hung.clear()
+        began = time.monotonic()
+        result = self.world.run(*words.split())
+        text = result.out + result.err
+        assert (result.exit, told in text) == (status, True), text
+        [line, *_] = [it.strip() for it in text.splitlines() if told in it]
+        if fault:
+            self.row(fault, f"`{words.split()[0]}` ends with {status}: {line[:160]}", began, "the operator was told")
 
     def row(self, fault: str, happened: str, began: float, until: Any) -> None:
         self.note(Row(fault, happened, time.monotonic() - began, until))
@@ -157,3 +174,68 @@ def a_container_that_is_paused_while_it_starts(faults: Faults) -> None:
     assert faults.pair.serves(PLAIN)
     happened = f"`launch` saw it ({told}), exit 2, the old group is back"
     faults.row("`docker pause` of a container that starts", happened, began, "the group answered")
+
+
+def test_an_engine_that_hangs_or_died_is_told_and_what_follows_ends_consistent(
+    faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, (left, right) = faults.world, faults.pair.nodes.engines
+    world.done("launch", "pair", "--image", PLAIN)
+    # Other tests may have files there at the same time.
+    ours, stranger = (Path(f"/dev/shm/{name}-{os.getpid()}") for name in ("ours", "stranger"))
+    stranger.touch()
+    image = faults.box(1)["Image"]
+    right.docker("run", "--detach", "--name", "stranger", "--network", "none", "--entrypoint", "sleep", image, "600")
+    pids = [pid for rank in (0, 1) for pid in faults.pids(rank)]
+    try:
+        os.kill(right.daemon.pid, signal.SIGSTOP)
+        hung = "a node's dockerd hangs (SIGSTOP)"
+        late = "the engine of node right did not answer `docker ps` within 6 s"
+        faults.told(hung, "status pair", late, Exit.NOT_DONE)
+        # What is asked by others is waited for longer.
+        monkeypatch.setattr(reach, "QUESTION_SECONDS", 6.0)
+        faults.told("", f"launch pair --image {PATCHED}", late, Exit.UNREACHABLE)
+        os.kill(right.daemon.pid, signal.SIGCONT)
+        assert world.done("status", "pair")["state"] == "running"
+
+        os.kill(right.daemon.pid, signal.SIGSTOP)
+        faults.told("", "stop pair", late, Exit.UNREACHABLE)
+        os.kill(right.daemon.pid, signal.SIGCONT)
+        assert (faults.running(0), len(faults.running(1))) == ([], 1)
+
+        right.kill()
+        dead = "kill -9 of a node's dockerd"
+        gone = f"no engine answers at {right.host}"
+        faults.told(dead, "status pair", gone, Exit.NOT_DONE)
+        faults.told(dead, "stop pair", gone, Exit.UNREACHABLE)
+        right.again()
+        began = time.monotonic()
+        world.done("launch", "pair", "--image", PLAIN)
+        assert world.answers()
+        faults.row(
+            "kill -9 of a node's dockerd, which is started again",
+            "the next `launch` brings the group up",
+            began,
+            "the group answered",
+        )
+        right.docker("start", "stranger")
+        pids += [pid for rank in (0, 1) for pid in faults.pids(rank)]
+        for rank in (0, 1):
+            faults.act("exec", "touch", str(ours), rank=rank)
+        world.done("stop", "pair")
+        assert [it.docker("ps", "--all", "--format", "{{.Names}}").stdout.split() for it in (left, right)] == [
+            [],
+            ["stranger"],
+        ]
+        assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+        for port in (world.api, world.master):
+            with socket.create_server(("", port)):
+                pass
+        assert (ours.exists(), stranger.exists()) == (False, True)
+        mounts = Path("/proc/self/mounts").read_text()
+        assert [len(re.findall(f" {it.folder}/.*/shm ", mounts)) for it in (left, right)] == [0, 1]
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(right.daemon.pid, signal.SIGCONT)
+        right.docker("rm", "--force", "stranger", check=False)
+        stranger.unlink()
