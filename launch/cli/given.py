@@ -1,6 +1,7 @@
-"""Paths that are given on the command line. An empty one, as an unset variable of a shell leaves it, is none: as a path
-it would be the current folder."""
+"""Values that are given on the command line. An empty path, as an unset variable of a shell leaves it, is none: as a
+path it would be the current folder."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,3 +18,13 @@ class Given(click.Path):
         if str(value) in ("", "\0"):
             self.fail("it is empty: name a file or folder, or leave it out", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class Finite(click.FloatRange):
+    """A number in a range; `nan` is in none, and `inf` is no time and no speed."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number

@@ -88,7 +88,9 @@ def init(
     for line in ledger.write(context.home, path, content):
         context.say(line)
     document = {"cluster": name, "file": str(path), "profile": chosen, "nodes": [node.name for node in found]}
-    context.emit(document, lambda: f"wrote {path}\nnext: hallmark preflight {name if out is None else out}")
+    # A word without a folder is a name.
+    again = name if out is None else out if out.parent.name or out.is_absolute() else f"./{out}"
+    context.emit(document, lambda: f"wrote {path}\nnext: hallmark preflight {again}")
 
 
 def _one(what: str, names: list[str], asks: bool, option: str) -> str:

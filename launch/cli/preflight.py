@@ -4,6 +4,7 @@ import click
 
 from launch.cli.columns import columns
 from launch.cli.context import Context
+from launch.cli.given import Finite
 from launch.ledger.work import work
 from recipe.errors import Exit
 
@@ -16,7 +17,7 @@ from recipe.errors import Exit
 )
 @click.option(
     "--min-gbit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Finite(min=0, min_open=True),
     metavar="N",
     help="the bar for --bandwidth in Gbit/s (default: a tenth of the interface's speed)",
 )

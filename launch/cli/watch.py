@@ -6,14 +6,17 @@ from types import FrameType
 import click
 
 from launch.cli.context import Context
+from launch.cli.given import Finite
 from launch.ledger.work import work
+
+_DAY = 86400.0
 
 
 @click.command()
 @click.argument("cluster")
-@click.option("--every", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="seconds between looks")
+@click.option("--every", type=Finite(min=0.1, max=_DAY), default=10.0, show_default=True, help="seconds between looks")
 @click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="restarts in an hour")
-@click.option("--wait", type=click.FloatRange(min=0), default=10.0, show_default=True, help="seconds before the second")
+@click.option("--wait", type=Finite(min=0, max=_DAY), default=10.0, show_default=True, help="seconds before the second")
 @click.pass_obj
 def watch(context: Context, cluster: str, every: float, limit: int, wait: float) -> None:
     """Ask the group of CLUSTER for a token again and again, and start all of it anew when it is lost.

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from launch.engines.base import Look, RankState
 from launch.engines.docker import run_argv
 from launch.engines.kernel import Turns, Unanswered, look_words
+from launch.engines.process import keep
 from launch.engines.secrets import resolve
 from launch.plan.container import LABEL
 from launch.plan.group import GroupPlan, RankPlan, at_home
@@ -86,6 +87,9 @@ class DockerEngine:
 
     def start(self, plan: GroupPlan, group: str, logs: Path) -> None:
         for rank in sorted(plan.ranks, key=lambda rank: rank.rank, reverse=True):
+            # Of an earlier start: when its engine gives no other one, nobody shall take it for this one's.
+            keep(logs / f"{rank.name}.log")
+            (logs / f"{rank.name}.times").unlink(missing_ok=True)
             self._start(rank, group)
 
     def ranks(self, plan: GroupPlan, group: str) -> list[RankState]:

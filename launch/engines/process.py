@@ -17,7 +17,7 @@ from launch.engines import shared
 from launch.engines.base import Look, RankState
 from launch.engines.kernel import Turns, Unanswered, look_words
 from launch.engines.secrets import resolve
-from launch.engines.tail import tail
+from launch.engines.tail import ending
 from launch.plan.group import GroupPlan, RankPlan, at_home
 from launch.plan.place import Place
 from recipe.errors import NeedsOperator, Refused
@@ -90,7 +90,12 @@ class ProcessEngine:
         return {rank.name for rank in plan.ranks}
 
     def follow(self, plan: GroupPlan, group: str, logs: Path, lines: int) -> dict[str, tuple[Place, tuple[str, ...]]]:
-        return {rank.name: tail(rank.name, logs, lines) for rank in plan.ranks}
+        mains = {process.rank: process.pid for process in _of(group) if process.main}
+        return {
+            rank.name: ending(rank.name, logs, lines, mains.get(rank.rank))
+            for rank in plan.ranks
+            if (logs / f"{rank.name}.log").exists()
+        }
 
     def tidy(self, owner: str, keep: set[str], plans: Sequence[GroupPlan]) -> None:
         """Nothing to do: a process that ended has left nothing behind."""

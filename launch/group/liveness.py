@@ -33,6 +33,8 @@ UNANSWERED_SECONDS = 5.0
 FAILED_SECONDS = 5.0
 # One rank alone may wait longer for what is no rank: a resolver gives up after 30 s.
 ALONE_SECONDS = 40.0
+# An engine that hangs gives no log; a rank may come far meanwhile.
+UNTOLD_SECONDS = 20.0
 # Ranks of one kind of machine are rarely so far apart before they have met.
 LAG_SECONDS = 30.0
 _STALL_SECONDS = 2.0
@@ -51,9 +53,10 @@ class _Seen:
     # By other end since when it does not confirm anything, and when that was seen last.
     unanswered: dict[Unanswered, float] = field(default_factory=dict)
     asked: float = 0.0
-    # Its stage, and since when it is in that.
+    # Its stage, since when it is in that, and when its log was had last: without it nobody knows.
     stage: str | None = None
     since: float = 0.0
+    told: float | None = None
     failed: tuple[float, str] | None = None
 
 
@@ -91,7 +94,10 @@ class Liveness:
         """Take in what the ranks' logs say."""
         self._nccl = found.nccl
         for seen, look in self._pairs():
-            stage = found.nodes.get(look.name)
+            if look.name not in found.nodes:
+                continue
+            seen.told = now
+            stage = found.nodes[look.name]
             if stage != seen.stage:
                 seen.stage, seen.since = stage, now
             if look.name in found.failed and seen.failed is None:
@@ -135,9 +141,12 @@ class Liveness:
 
     def stays(self, now: float) -> list[str]:
         """For people: which ranks are furthest behind, for how long, what they do there, and where to look."""
-        behind = Stages({look.name: seen.stage for seen, look in self._pairs()}, {}).behind
+        known = {look.name: seen.stage for seen, look in self._pairs() if _told(seen, now)}
+        behind = Stages(known, {}).behind
         lines = []
         for seen, look in self._pairs():
+            if look.name not in known:
+                lines.append(f"how far rank {look.rank} ({look.name}) is nobody knows: its node does not give its log")
             if look.name not in behind:
                 continue
             stays = f"stays at '{seen.stage}'" if seen.stage else "has written nothing"
@@ -149,7 +158,7 @@ class Liveness:
     def lagging(self, now: float) -> list[str]:
         """As `stays`, of ranks that have been behind others for long."""
         behind = [seen for seen in self._seen if reached(seen.stage) == min(reached(it.stage) for it in self._seen)]
-        long = all(now - seen.since > LAG_SECONDS for seen in behind)
+        long = all(now - seen.since > LAG_SECONDS and _told(seen, now) for seen in behind)
         return self.stays(now) if len(behind) < len(self._seen) and long else []
 
     def remarks(self) -> list[str]:
@@ -194,8 +203,13 @@ class Liveness:
             return None
         at = joined.index(False)
         seen = self._seen[at]
-        return at if now - seen.moved > ALONE_SECONDS and not _own(seen) else None
+        alone = now - seen.moved > ALONE_SECONDS and _told(seen, now) and not _own(seen)
+        return at if alone else None
 
 
 def _own(seen: _Seen) -> bool:
     return any(end.own for end in seen.unanswered)
+
+
+def _told(seen: _Seen, now: float) -> bool:
+    return seen.told is not None and now - seen.told < UNTOLD_SECONDS

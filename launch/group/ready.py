@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from launch.engines.base import Engine, Look
 from launch.group.liveness import Liveness
-from launch.group.logs import collected
+from launch.group.logs import collected, read
 from launch.nodes.variables import number
 from launch.plan.group import GroupPlan
 from launch.plan.logs import RankLog, plain
 from launch.plan.stages import stages
-from recipe.errors import Refused
+from recipe.errors import HallmarkError, Refused
 
 Probe = Callable[[float], str | None]
 """Asks the group for completions within so many seconds; None when they came back, else what was missing."""
@@ -54,6 +54,18 @@ def wait_until_ready(
     looking: Future[list[Look]] | None = _begin(look)
     telling: Future[list[RankLog]] | None = None
     said: set[str] = set()
+
+    def written() -> list[RankLog]:
+        try:
+            return collected(engine, plan, group, logs)
+        except (OSError, HallmarkError) as error:
+            # Such as a full disk here, which says nothing about the ranks and must not hide what is known of them.
+            line = f"  warning: the logs cannot be brought here: {error}"
+            if line not in said:
+                said.add(line)
+                say(line)
+            return read(plan, logs, ())
+
     while True:
         now = time.monotonic()
         if looking is not None and looking.done():
@@ -64,7 +76,7 @@ def wait_until_ready(
         if lost := alive.lost(now):
             # At once: to ask a node for its logs that is cut off takes longer than it took to find that out.
             say(f"  {now - began:.0f} s, {lost}")
-            found = collected(engine, plan, group, logs)
+            found = written()
             if "ended" not in lost:
                 far = stages(found)
                 alive.read(far, time.monotonic())
@@ -76,7 +88,7 @@ def wait_until_ready(
                 return
             asked = None
         if now - began > limit:
-            far = stages(collected(engine, plan, group, logs))
+            far = stages(written())
             alive.read(far, now)
             raise Refused(
                 f"the group did not answer within {limit:g} s: {missing}"
@@ -85,7 +97,7 @@ def wait_until_ready(
             )
         if telling is None and now - told > _TELL_EVERY:
             # Beside the looks, which must go on when a node does not give its logs.
-            telling, told = _begin(partial(collected, engine, plan, group, logs)), now
+            telling, told = _begin(written), now
         if telling is not None and telling.done():
             found, telling = telling.result(), None
             far = stages(found)

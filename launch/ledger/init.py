@@ -170,5 +170,6 @@ def write(home: Path, path: Path, content: str) -> list[str]:
 
 
 def _of(problem: Problem, fresh: Path, path: Path) -> Problem:
-    where = problem.where.replace(str(fresh), str(path)) if problem.where else None
+    # Places are told as they are seen from the current folder.
+    where = problem.where.replace(fresh.name, path.name) if problem.where else None
     return Problem(problem.message, where, problem.hint)

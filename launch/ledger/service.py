@@ -1,13 +1,14 @@
 """The watch of a cluster as a systemd unit on its head: what is installed, and when that is refused."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
 from launch.ledger.work import Work
 from launch.nodes.systemd import Manager
 from launch.plan.unit import unit, unit_name, unquoted
-from recipe.config.load import load_cluster
+from recipe.config.load import load_cluster, names
 from recipe.errors import Refused
 
 # What decides where Hallmark finds things; a service starts without any of it, in another folder.
@@ -55,13 +56,18 @@ def install(work: Work, manager: Manager) -> bool:
     Errors: Refused, also when another cluster's file of the same name has such a unit.
     """
     name = unit_name(work.cluster.name)
-    other = _watched(manager.text(name) or "")
-    if other is not None and other != str(work.cluster.path.absolute()) and Path(other).is_file():
-        raise Refused(
-            f"{manager.folder / name} watches the cluster of another file: {other}",
-            hint=f"`hallmark service remove {work.cluster.name}` takes it away, or give one of the files another name",
-        )
+    _not_anothers(manager, name, work.cluster.path)
     return manager.install(name, text(work, manager))
+
+
+def _not_anothers(manager: Manager, name: str, own: Path) -> None:
+    other = _watched(manager.text(name) or "")
+    if other is None or not Path(other).is_file() or Path(other).resolve() == own.resolve():
+        return
+    raise Refused(
+        f"{manager.folder / name} watches the cluster of another file: {other}",
+        hint=f"`hallmark service remove {shlex.quote(other)}` takes it away, or give one of the files another name",
+    )
 
 
 def _watched(text: str) -> str | None:
@@ -75,11 +81,15 @@ def _watched(text: str) -> str | None:
 def remove(home: Path, cluster: str, manager: Manager) -> bool:
     """Stop and remove it; the group is left as it is. False when there was none.
 
-    Errors: Refused; ConfigError when there is neither such a unit nor such a cluster.
+    Errors: Refused, also for that of another cluster's file of the same name; ConfigError when there is neither such a
+    unit nor such a cluster.
     """
-    name = Path(cluster).name.removesuffix(".yaml")
+    known = names(home, "clusters").get(cluster)
+    path = known or Path(cluster).expanduser()
+    name = unit_name(path.name.removesuffix(".yaml"))
+    _not_anothers(manager, name, path)
     # Its file may be gone, or have a mistake; the unit can go all the same.
-    if manager.remove(unit_name(name)):
+    if manager.remove(name):
         return True
     load_cluster(home, cluster)
     return False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from launch.engines.base import Engine, RankState
 from launch.engines.choose import choose
-from launch.engines.secrets import resolve
+from launch.engines.secrets import API_KEY, resolve
 from launch.group.clock import Clock
 from launch.group.journal import Event, Journal
 from launch.group.logs import read
@@ -130,5 +130,5 @@ def refusal(head: str, reasons: Iterable[str]) -> Refused:
 def api_key(plan: GroupPlan) -> str | None:
     """The key that the head was started with, when it was given one."""
     head = plan.ranks[0]
-    reference = head.secrets.get("VLLM_API_KEY")
-    return resolve(reference) if reference else head.env.get("VLLM_API_KEY")
+    reference = head.secrets.get(API_KEY)
+    return resolve(reference, API_KEY) if reference else head.env.get(API_KEY)

@@ -286,12 +286,16 @@ model() {
 }
 
 containers() {
-  docker() { command "$docker" ${host:+--host "$host"} "$@"; }
+  docker() { timeout 15 "$docker" ${host:+--host "$host"} "$@"; }
+  box='{{.ID}} {{.State}} {{.Names}} {{.Label "dev.hallmark.group"}}'
   # Where its files are, what it is, and everything else that it says.
   is='{"Version":{{json .ServerVersion}},"Os":{{json .OSType}},"Arch":{{json .Architecture}}}'
+  told=$(docker info --format "{{.DockerRootDir}}$nl$is$nl{{json .}}" 2>/dev/null)
+  answered=$?
+  # One container that the engine cannot let go of is enough for a list that never comes.
+  [ $answered -ne 0 ] || { boxes=$(docker ps --all --no-trunc --format "$box" 2>/dev/null); answered=$?; }
   # An engine that hangs is told as that.
-  told=$(timeout 15 "$docker" ${host:+--host "$host"} info --format "{{.DockerRootDir}}$nl$is$nl{{json .}}" 2>/dev/null)
-  if [ $? -eq 124 ]; then
+  if [ $answered -eq 124 ]; then
     section engine-error
     echo 'it did not answer within 15 s'
     return
@@ -309,7 +313,7 @@ containers() {
   section engine-disk
   free "$root"
   section containers
-  docker ps --all --no-trunc --format '{{.ID}} {{.State}} {{.Names}} {{.Label "dev.hallmark.group"}}' 2>/dev/null
+  [ -z "$boxes" ] || printf '%s\n' "$boxes"
   if [ -n "$image" ]; then
     section image
     docker image inspect --format '{{json .Config.Env}}' "$image" 2>/dev/null

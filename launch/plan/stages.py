@@ -52,9 +52,9 @@ _WORKER = re.compile(r"\(Worker_TP(\d+)\b[^)]*pid=\d+\)")
 
 @dataclass(frozen=True)
 class Stages:
-    """`nodes`: by node the last stage of NAMES that it reached, None when it wrote nothing; `ranks`: by rank likewise,
-    where lines name ranks; `failed`: by node the line that says that its start has failed for good; `nccl`: by node the
-    interface and the address that NCCL itself says it meets the others at."""
+    """`nodes`: by node whose log was had the last stage of NAMES that it reached, None when it wrote nothing; `ranks`:
+    by rank likewise, where lines name ranks; `failed`: by node the line that says that its start has failed for good;
+    `nccl`: by node the interface and the address that NCCL itself says it meets the others at."""
 
     nodes: dict[str, str | None]
     ranks: dict[int, str]
@@ -98,10 +98,11 @@ def until(stage: str | None) -> tuple[str, str] | None:
 
 
 def stages(logs: Sequence[RankLog]) -> Stages:
-    """Read all logs of a group."""
+    """Read all logs of a group that are of this start; of a node whose log was not had nothing is known."""
     found = Stages({}, {})
     for log in logs:
-        found.nodes[log.node] = _read(log, found)
+        if log.current:
+            found.nodes[log.node] = _read(log, found)
     # The last stage is the server's and not of a rank: a headless one has none.
     return found
 

@@ -76,7 +76,7 @@ def _environments(profile: Loaded[Profile], cluster: Loaded[Cluster]) -> Iterato
 def ports_differ(cluster: Loaded[Cluster]) -> Iterator[Finding]:
     """The API and the meeting point of the ranks are both open on the head."""
     ports = cluster.value.ports
-    if ports.api == ports.master:
+    if len(cluster.value.nodes) > 1 and ports.api == ports.master:
         yield finding(
             "error",
             cluster,

@@ -265,6 +265,10 @@ class Command:
         """Wait until its progress has this text."""
         until(lambda: self._err.is_file() and text in self._err.read_text())
 
+    def heard(self) -> str:
+        """Its standard output so far."""
+        return self._out.read_text() if self._out.is_file() else ""
+
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 

@@ -55,6 +55,7 @@ def main() -> int:
 
 def _out_of_order(error: OSError) -> None:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    hint = "make room and run it again, it goes on there" if full else "see who owns that folder"
-    message = f"{error.filename or 'the folder'}: {error.strerror or error}"
+    hint = "make room and run it again, it goes on there" if full else "see what is there, and who owns that folder"
+    # Of a file that was to get its name, what stands there under that is in the way.
+    message = f"{error.filename2 or error.filename or 'the folder'}: {error.strerror or error}"
     tell({"error": {"kind": "refused", "message": message, "hint": hint}})

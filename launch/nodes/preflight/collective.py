@@ -15,7 +15,9 @@ from launch.nodes.preflight.site import Found, Machine, Site, Verdict, passed
 PLAIN, WITH_MPI = "all_reduce_perf", "all_reduce_perf_mpi"
 _LARGE = "512M"
 _SECONDS = 180
-_ABSENT = 127
+# What docker writes behind its own reason.
+_ADVICE = "See 'docker run"
+_ABSENT, _LATE = 127, 124
 _RANK = re.compile(r"#\s+Rank\s+(\d+)\s")
 _ROW = re.compile(r"(?:\[\d+,\d+\]<stdout>:)?\s*(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+(.*)")
 _HOW = "install nccl-tests there (https://github.com/NVIDIA/nccl-tests), for several nodes with MPI=1"
@@ -37,6 +39,10 @@ def all_reduce(site: Site) -> list[Found]:
     gpus = _gpus(site)
     if gpus * len(site.machines) < 2:
         return []
+    if site.serves:
+        # It would take memory and time of the GPUs from the requests that are answered.
+        hint = "measure before the launch, or after `hallmark stop`"
+        return [Found("all-reduce", None, Verdict.WARN, "was not measured: the group serves on these GPUs", hint)]
     planned = _words(site, gpus)
     if isinstance(planned, str):
         return [Found("all-reduce", None, Verdict.WARN, f"was not measured: {planned}", _HOW)]
@@ -45,14 +51,16 @@ def all_reduce(site: Site) -> list[Found]:
     if done.returncode == _ABSENT:
         where = f"on {head.name} and in its image" if site.plan.subject.kind == "image" else f"on {head.name}"
         return [Found("all-reduce", None, Verdict.WARN, f"was not measured: there is no {PLAIN} {where}", _HOW)]
-    return [judged(site, read(done.stdout), gpus * len(site.machines), done.stderr, planned)]
+    said = f"it did not end within {_SECONDS} s" if done.returncode == _LATE else done.stderr
+    return [judged(site, read(done.stdout), gpus * len(site.machines), said, planned)]
 
 
 def judged(site: Site, found: AllReduce | None, ranks: int, said: str, planned: tuple[str, ...]) -> Found:
     """The verdict on what was measured, or why nothing was."""
     by_hand = f"run it by hand: {shlex.join(planned)}"
     if found is None:
-        reason = next((line for line in reversed(said.splitlines()) if line.strip()), "it wrote no result")
+        lines = [line for line in said.splitlines() if line.strip() and not line.startswith(_ADVICE)]
+        reason = lines[-1] if lines else "it wrote no result"
         return Found("all-reduce", None, Verdict.WARN, f"was not measured: {reason.strip()[:200]}", by_hand)
     if found.ranks != ranks:
         message = f"was not measured: {found.ranks} of {ranks} GPUs took part"
@@ -113,7 +121,7 @@ def _words(site: Site, gpus: int) -> tuple[str, ...] | str:
     limits = [word for kind, limit in box.ulimits.items() for word in ("--ulimit", f"{kind}={limit}")]
     variables = tuple(word for it in _variables(site).items() for word in ("--env", "=".join(it)))
     return (
-        *("timeout", str(_SECONDS), *head.ranks[0].place.docker("run", "--rm", "--network", "host")),
+        *("timeout", str(_SECONDS), *head.ranks[0].place.docker("run", "--rm", "--pull", "never", "--network", "host")),
         *(("--gpus", box.gpus) if box.gpus else ()),
         *("--shm-size", box.shm_size, *limits, *variables, "--entrypoint", PLAIN, box.image, *sizes),
     )

@@ -48,6 +48,8 @@ def engine(site: Site) -> Iterator[Found]:
             yield Found("engine", machine.name, Verdict.FAIL, "there is no program docker", hint)
         elif there.error is not None:
             hint = "start it, or let this user use it: `docker info` there must answer"
+            if "did not answer" in there.error:
+                hint = "it hangs: restart docker there"
             yield Found("engine", machine.name, Verdict.FAIL, f"no engine answers: {there.error}", hint)
         elif _wants_gpus(machine) and "nvidia" not in there.runtimes and not any("nvidia" in it for it in there.cdi):
             hint = "install nvidia-container-toolkit there and run `nvidia-ctk runtime configure --runtime=docker`"

@@ -92,6 +92,11 @@ def bandwidth(site: Site, least: float | None) -> list[Found]:
     head, workers, address = _ends(site)
     if not workers or address is None:
         return []
+    port = plan_ports(site.plan)["master"]
+    if any(it.port == port for it in head.facts.listeners):
+        # Whoever listens would be sent what iperf3 says, and may be the group that serves.
+        message = f"was not measured: port {port} of {head.name} is in use{' by the group' if site.serves else ''}"
+        return [Found("bandwidth", None, Verdict.WARN, message, "measure before the launch, or after `hallmark stop`")]
     lacking = [it.name for it in (head, *(machine for machine, _ in workers)) if "iperf3" not in it.facts.programs]
     if lacking:
         message = f"was not measured: there is no iperf3 on {', '.join(lacking)}"

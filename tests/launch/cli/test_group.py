@@ -151,6 +151,17 @@ def test_logs_are_followed_rank_by_rank_until_ctrl_c(running: World) -> None:
     until(lambda: not any(str(log).encode() in contents(it) for it in tails))
 
 
+def test_logs_are_followed_until_the_ranks_end_and_no_longer(running: World) -> None:
+    following = running.begin("logs", "pair", "-f")
+    until(lambda: "right: " in following.heard())
+    running.done("stop", "pair")
+    ended = following.wait()
+    again = running.begin("logs", "pair", "-f").wait()
+    assert [one.exit for one in (ended, again)] == [0, 0], again.err
+    assert sorted(ended.out.splitlines()) == sorted(again.out.splitlines())
+    assert "Application startup complete" in again.out
+
+
 def contents(path: Path) -> bytes:
     try:
         return path.read_bytes()

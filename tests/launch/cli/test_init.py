@@ -101,7 +101,9 @@ def test_one_machine_gets_no_port_where_ranks_meet(
     world: World, sparks: dict[str, NodeFacts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(init, "look", lambda place: changed("h200", {}, {}))
-    result = world.run("init", "one", "--node", "local", "--profile", "h200-fp8-dspark")
+    # Nor is the usual one kept for them.
+    words = ("--profile", "h200-fp8-dspark", "--api-port", "29501")
+    result = world.run("init", "one", "--node", "local", *words)
     assert result.exit == Exit.OK, result.err
     assert "master" not in (world.home / "configs/clusters/one.yaml").read_text()
 
@@ -133,6 +135,25 @@ def test_what_breaks_a_rule_is_not_written(world: World, sparks: object) -> None
     result = world.run(*SPARKS, "--api-port", "29501")
     assert (result.exit, "two.yaml:" in result.err and "ports.master" in result.err) == (Exit.USAGE, True), result.err
     assert not (world.home / "configs/clusters/two.yaml").exists()
+
+
+def test_a_broken_rule_is_told_of_the_file_that_was_to_be_whatever_the_current_folder(
+    world: World, sparks: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.home.mkdir(exist_ok=True)
+    monkeypatch.chdir(world.home)
+    result = world.run(*SPARKS, "--api-port", "29501")
+    assert result.err.splitlines()[-1].startswith("hallmark: configs/clusters/two.yaml:"), result.err
+
+
+def test_the_next_command_finds_a_file_that_was_written_here(
+    world: World, sparks: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = world.run(*SPARKS, "--out", "mine")
+    *_, words = result.out.splitlines()
+    assert words == "next: hallmark preflight ./mine"
+    assert world.run("render", "./mine").exit == Exit.OK
 
 
 @pytest.mark.parametrize(

@@ -404,6 +404,18 @@ def test_a_container_that_was_not_made_when_the_connection_broke_is_made(
     assert [it.alive for it in engine.ranks(PLAN, GROUP)] == [True, True]
 
 
+def test_a_log_of_an_earlier_start_is_not_taken_for_one_of_this(
+    engine: DockerEngine, nodes: Nodes, tmp_path: Path
+) -> None:
+    for ending in ("log", "times"):
+        (tmp_path / f"b.{ending}").write_text("EngineCore failed to start\n")
+    engine.start(PLAN, GROUP, tmp_path)
+    nodes.down = {"b"}
+    engine.collect(PLAN, GROUP, tmp_path)
+    left = [it.name for it in tmp_path.iterdir() if it.name.startswith("b.")]
+    assert left == ["b.1.log"]
+
+
 def test_a_log_is_followed_where_its_container_is_from_its_last_start(engine: DockerEngine, nodes: Nodes) -> None:
     box = nodes.add("b", GROUP, 1)
     [(name, (place, words))] = engine.follow(PLAN, GROUP, Path("/none"), 7).items()

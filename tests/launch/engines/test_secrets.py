@@ -50,6 +50,28 @@ def test_c6_a_file_that_holds_no_usable_secret_is_refused_without_its_value(
     assert "hidden" not in str(error.value)
 
 
+@pytest.mark.parametrize("content", ["hidden\nhidden\n", " hidden\n", "hidden \n", "hidd\u00e9n\n"])
+def test_c6_a_key_that_no_request_can_carry_is_refused_before_anything_starts(
+    world: World, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "key").write_text(content)
+    assert "hidd" in resolve(f"file:{tmp_path}/key", "OTHER")
+    world.profile("a", env={"VLLM_API_KEY": f"file:{tmp_path}/key"})
+    result = world.run("launch", "pair")
+    assert (result.exit, "key is more than one plain word" in result.err) == (2, True), result.err
+    assert "hidd" not in result.err
+    assert world.processes() == []
+
+
+def test_c6_a_key_that_was_spoilt_while_the_group_runs_is_told_by_status(world: World, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("hidden\n")
+    world.profile("a", env={"VLLM_API_KEY": f"file:{tmp_path}/key"})
+    world.done("launch", "pair")
+    (tmp_path / "key").write_text("hidd\u00e9n\n")
+    result = world.run("status", "pair")
+    assert (result.exit, "key is more than one plain word" in result.err) == (1, True), result.err
+
+
 def test_c6_a_variable_that_is_set_to_nothing_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THE_KEY", "")
     world.profile("a", env={"VLLM_API_KEY": "env:THE_KEY"})

@@ -154,4 +154,6 @@ def played(case: dict[str, Any], rank: int, now: int) -> Look:
 
 def written(case: dict[str, Any], rank: int, now: int) -> RankLog:
     log = case.get("logs", {}).get("ab"[rank], {"text": ""})
-    return RankLog("ab"[rank], rank, log["text"] if now >= log.get("at", 0) else "")
+    # A node that does not give its log from then on.
+    given = now < log.get("until", 91)
+    return RankLog("ab"[rank], rank, log["text"] if now >= log.get("at", 0) else "", given)

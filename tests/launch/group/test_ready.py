@@ -164,3 +164,27 @@ def test_a_node_that_is_cut_off_is_told_of_while_it_does_not_give_its_logs(
     engine = cast(Any, SimpleNamespace(look=look, look_seconds=0, collect=collect))
     with pytest.raises(Refused, match="was cut off while it started"):
         wait_until_ready(engine, plan(), "group", tmp_path, lambda seconds: "no", lambda: "", say)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), Refused("docker says no")], ids=type)
+def test_logs_that_cannot_be_kept_neither_end_a_start_nor_hide_what_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(ready, "_TELL_EVERY", 0.05)
+    said: list[str] = []
+    gone: list[int] = []
+
+    def look(plan: GroupPlan, group: str) -> list[Look]:
+        return [Look(it.name, it.rank, alive=it.rank not in gone) for it in plan.ranks]
+
+    def collect(plan: GroupPlan, group: str, logs: Path) -> set[str]:
+        raise error
+
+    def probe(seconds: float) -> str | None:
+        gone.extend([1] if len(said) > 1 else [])
+        return "no"
+
+    engine = cast(Any, SimpleNamespace(look=look, look_seconds=0, collect=collect))
+    with pytest.raises(Refused, match=r"rank 1 \(right\) ended while it started"):
+        wait_until_ready(engine, plan(), "group", tmp_path, probe, lambda: "", said.append)
+    assert [line for line in said if "warning" in line] == [f"  warning: the logs cannot be brought here: {error}"]

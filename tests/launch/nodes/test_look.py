@@ -281,9 +281,12 @@ def test_namespaces_that_are_not_allowed_are_refused_in_words(tmp_path: Path, mo
         pass
 
 
-def test_an_engine_that_hangs_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("answers", ["none", "info"])
+def test_an_engine_that_hangs_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: str) -> None:
+    """Also where it hangs only once it is asked for its containers."""
     # So that it is given up sooner than after 15 s.
-    for name, script in (("docker", "exec sleep 60"), ("timeout", 'shift\nexec /usr/bin/timeout 0.2 "$@"')):
+    hangs = f"[ $1 != {answers} ] || exec printf '/root\\n{{}}\\n{{}}\\n'\nexec sleep 60"
+    for name, script in (("docker", hangs), ("timeout", 'shift\nexec /usr/bin/timeout 0.2 "$@"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)

@@ -114,10 +114,23 @@ def test_two_clusters_of_one_name_do_not_take_each_others_service(
     result = world.run("service", "install", str(other))
     own = world.home / "configs/clusters/pair.yaml"
     assert (result.exit, f"watches the cluster of another file: {own}" in result.err) == (2, True), result.err
+    result = world.run("service", "remove", str(other))
+    assert (result.exit, f"`hallmark service remove {own}` takes it away" in result.err) == (2, True), result.err
     assert installed.text(NAME) == text
     # Its file is gone, as after a move of the checkout.
     own.unlink()
     assert world.done("service", "install", str(other))["changed"] is True
+
+
+@pytest.mark.parametrize("file", ["other.yml", "other"])
+def test_a_service_of_a_file_with_another_ending_is_removed(
+    installed: Manager, world: World, tmp_path: Path, file: str
+) -> None:
+    other = tmp_path / file
+    written = (world.home / "configs/clusters/pair.yaml").read_text()
+    other.write_text(written.replace("profile: a", f"profile: {world.home}/configs/profiles/a.yaml"))
+    world.done("service", "install", str(other))
+    assert world.done("service", "remove", str(other))["changed"] is True
 
 
 def test_a_service_is_removed_also_when_its_cluster_has_no_file_any_more(installed: Manager, world: World) -> None:

@@ -4,6 +4,7 @@ published ones, and the program is a stand-in."""
 import shlex
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ import yaml
 
 from launch.nodes import reach
 from launch.nodes.preflight.collective import AllReduce, all_reduce, read
-from launch.nodes.preflight.site import Site, Verdict
+from launch.nodes.preflight.meeting import bandwidth
+from launch.nodes.preflight.site import Old, Site, Verdict
 from launch.plan.place import Place
 from tests.launch.nodes.preflight.test_cases import site
 from tests.launch.nodes.recorded import CASES
@@ -56,7 +58,7 @@ def test_a_machine_without_the_program_asks_its_image(asked: dict[str, Any]) -> 
     asked["status"] = 127
     [found] = all_reduce(cluster("h200-8.example", programs=["docker"]))
     _, words = asked["words"]
-    assert words.startswith("timeout 180 docker run --rm --network host --gpus all --shm-size ")
+    assert words.startswith("timeout 180 docker run --rm --pull never --network host --gpus all --shm-size ")
     assert words.endswith(f" --entrypoint all_reduce_perf sha256:{'1' * 64} -b 512M -e 512M -g 8 -c 1")
     message = "was not measured: there is no all_reduce_perf on h200 and in its image"
     assert (found.verdict, found.message) == (Verdict.WARN, message)
@@ -105,6 +107,39 @@ def test_a_program_that_fails_is_told_by_its_last_line(asked: dict[str, Any]) ->
     asked |= {"out": OUTPUTS["no-result"]["out"], "err": "ORTE was unable to reach spark-b\n\n", "status": 1}
     [found] = all_reduce(cluster("two-spark.example"))
     assert (found.verdict, found.message) == (Verdict.WARN, "was not measured: ORTE was unable to reach spark-b")
+
+
+@pytest.mark.parametrize(
+    ("status", "err", "says"),
+    [
+        (125, "docker: Error: No such image: x.\nSee 'docker run --help'.\n", "docker: Error: No such image: x."),
+        (124, "", "it did not end within 180 s"),
+    ],
+)
+def test_a_measurement_that_did_not_come_about_is_told_by_its_reason(
+    asked: dict[str, Any], status: int, err: str, says: str
+) -> None:
+    asked |= {"err": err, "status": status}
+    [found] = all_reduce(cluster("h200-8.example", programs=["docker"]))
+    assert (found.verdict, found.message) == (Verdict.WARN, f"was not measured: {says}")
+
+
+def test_what_serves_is_not_disturbed_by_a_measurement(asked: dict[str, Any]) -> None:
+    serves = replace(cluster("two-spark.example"), old=Old("pair/r1", frozenset({29501}), alive=True))
+    [found] = all_reduce(serves)
+    message = "was not measured: the group serves on these GPUs"
+    assert (found.verdict, found.message, asked["words"]) == (Verdict.WARN, message, None)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_who_listens_on_the_master_port_is_not_sent_what_iperf3_says(asked: dict[str, Any], alive: bool) -> None:
+    """A stranger, or the store of the ranks that serve."""
+    programs = (*PROGRAMS, "iperf3")
+    facts = {"spark-a": {"programs": programs, "listeners": [{"port": 29501}]}, "spark-b": {"programs": programs}}
+    taken = site({"cluster": "two-spark.example", "facts": facts})
+    [found] = bandwidth(replace(taken, old=Old("pair/r1", frozenset({29501}), alive=alive)), None)
+    message = f"was not measured: port 29501 of spark-a is in use{' by the group' if alive else ''}"
+    assert (found.verdict, found.message, asked["words"]) == (Verdict.WARN, message, None)
 
 
 def test_one_gpu_has_nothing_to_measure(asked: dict[str, Any]) -> None:
