@@ -14,8 +14,8 @@ from contextlib import suppress
 
 from recipe.config import paths
 
-# Counts up when secrets are looked for in other forms than before.
-_VERSION = b"1"
+# Counts up when secrets are looked for in other forms, or layers read in another way, than before.
+_VERSION = b"2"
 _LINE = 65
 _COST = 2**14
 

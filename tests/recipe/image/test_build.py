@@ -287,6 +287,20 @@ def test_b9_a_secret_in_the_images_history_ends_the_build_without_the_image(
     assert not any(call.startswith("tag") for call in machine.docker.calls())
 
 
+def test_b7_an_image_that_a_build_finds_again_under_other_names_stays_although_a_secret_is_in_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    names = {"RepoTags": ["hallmark:cpu-dev-certified"], "RepoDigests": ["hallmark@sha256:1"]}
+    machine.docker.answer(f"image inspect {BUILT}", out=json.dumps([names]))
+    built(machine, f"RUN curl -H 'Authorization: {SECRET}'")
+    machine.has_no(machine.tag)
+    machine.has(BUILT)
+    error = machine.refused()
+    assert "stays, it was here before as hallmark:cpu-dev-certified, hallmark@sha256:1" in str(error.problems[-1])
+    assert not any(call.startswith(("image rm", "tag")) for call in machine.docker.calls())
+
+
 def test_b9_no_secret_is_in_what_is_said_or_in_what_docker_is_given(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
