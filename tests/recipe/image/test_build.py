@@ -191,6 +191,19 @@ def built(machine: Machine, history: str = "RUN something") -> None:
     machine.docker.answer("tag")
 
 
+@pytest.mark.parametrize("wrote", ["{", "[1]", '"text"', "[" * 100_000], ids=["cut-off", "list", "text", "deep"])
+def test_an_answer_of_the_checks_that_is_none_ends_the_build(machine: Machine, wrote: str) -> None:
+    """An image runs its own Python, which may do anything."""
+    built(machine)
+    machine.has_no(machine.tag)
+    program = machine.docker.program
+    program.write_text(program.read_text().replace("json.dump(document, file)", f"file.write({wrote!r})"))
+    error = machine.refused()
+    assert error.exit == Exit.NOT_DONE
+    assert str(error).startswith("what the checks wrote inside the image cannot be read — choose another base image")
+    assert not any(call.startswith("tag") for call in machine.docker.calls())
+
+
 def test_the_tag_is_set_when_the_image_was_looked_at(machine: Machine) -> None:
     built(machine)
     machine.has_no(machine.tag)
