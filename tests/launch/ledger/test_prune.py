@@ -118,7 +118,7 @@ def test_a_record_that_cannot_be_read_is_an_error_because_it_may_name_anything(t
 @pytest.mark.parametrize("line", ['{"data": "x"}', f'{{"data": {"[" * 90_000}{"]" * 90_000}}}', '{"data": null}'])
 def test_a_line_of_a_history_that_no_launch_writes_may_name_anything(tmp_path: Path, line: str) -> None:
     write(tmp_path / "clusters/one/journal.jsonl", f"{line}\n")
-    with pytest.raises(Mismatch, match="journal.jsonl: cannot be read"):
+    with pytest.raises(Mismatch, match=r"journal\.jsonl: cannot be read"):
         referred(HERE, str(tmp_path))
 
 
