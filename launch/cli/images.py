@@ -24,7 +24,7 @@ def list_(ctx: Context) -> None:
     from recipe.image import checks, client, inspect, said
     from recipe.image.plan import LABEL
 
-    docker = client.find()
+    docker = client.plain()
     rows, listed = [["IMAGE", "PROFILE", "VLLM", "PATCHSET", "CHECKS", "DIGEST"]], []
     for tag, digest in sorted(inspect.tagged(docker, f"{LABEL}.patchset").items()):
         found = inspect.image(docker, digest)
@@ -55,7 +55,7 @@ def show(ctx: Context, reference: str, architecture: str | None) -> None:
     from recipe.image.reference import named
 
     named(reference)
-    docker = client.find()
+    docker = client.plain()
     found, where = inspect.image(docker, reference), "engine"
     if found is None:
         there = remote.image(reference, architecture)

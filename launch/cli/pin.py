@@ -19,7 +19,8 @@ def pin(ctx: Context, profile: str) -> None:
     from recipe.image import build, client, engine, pins
 
     checked = check_profile(ctx.home, profile)
-    docker = client.find()
+    # Only a look into the base is a build.
+    docker = client.find() if checked.profile.value.extras else client.plain()
     engine.check(docker)
     pins.load(ctx.home)  # A file that cannot be read is told before anything is fetched.
     architecture = checked.hardware.value.architecture

@@ -53,7 +53,10 @@ def named(profile: Loaded[Profile], cluster: Loaded[Cluster], reference: str | N
         return Subject("env", str(made), patchset, str(venv))
     if reference is None and patchset is not None:
         reference = tag(cluster.value.registry or REPOSITORY, profile.name, str(value.release), patchset)
-    return Subject("image", reference or str(value.base), patchset)
+    chosen, where = (reference, "--image") if reference else (str(value.base), profile.document.where(("base",)))
+    if chosen.startswith("-"):
+        raise HallmarkError(f"{chosen!r} is an option, not an image", where=where, hint="write an image's name")
+    return Subject("image", chosen, patchset)
 
 
 def planned(checked: Checked, subject: Subject, home: Path, certificate: str | None = None) -> GroupPlan:

@@ -28,7 +28,9 @@ esac
 cd -- "$1" || exit 3
 set --
 for it in clusters copies; do
-  if [ -e "$it" ] || [ -L "$it" ]; then set -- "$@" "$it"; fi
+  [ -e "$it" ] || [ -L "$it" ] || continue
+  [ -d "$it" ] || { echo "$it is no folder" >&2; exit 3; }
+  set -- "$@" "$it"
 done
 [ $# -gt 0 ] || { echo none; exit 0; }
 echo records
@@ -127,7 +129,7 @@ def referred(place: Place, state: str) -> Referred:
         what = f"{'certificate' if rest[0] == 'certificates' else 'history'} of {cluster}"
         try:
             digests = set(_certified(content) if rest[0] == "certificates" else _journalled(content))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             hint = "put it right or move it away; until then nothing is removed"
             where = f"{place.name}:{state}/{name}"
             raise Mismatch("cannot be read, so nothing says what it refers to", where=where, hint=hint) from None
@@ -155,7 +157,7 @@ def _journalled(content: bytes) -> Iterator[str]:
     for line in content.splitlines(keepends=True):
         # What was torn off in the middle never took effect.
         if line.endswith(b"\n"):
-            yield from _digests(json.loads(line)["data"])
+            yield from _digests(dict(json.loads(line)["data"]))
 
 
 def _digests(value: Any) -> Iterator[str]:

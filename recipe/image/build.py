@@ -4,7 +4,8 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from recipe.errors import Exit, HallmarkError, Mismatch, Problem, Refused, Unreachable
@@ -47,7 +48,8 @@ def about(client: Client, planned: Build, context: Path, say: Say) -> About:
     """What the base says is installed in it. Errors: as for `check`."""
     with tempfile.TemporaryDirectory(prefix="hallmark-") as folder:
         _run(client, about_argv(planned, client, context, Path(folder)), planned, say)
-        return About.read(Path(folder) / "about.json")
+        with _readable("the look at the base"):
+            return About.read(Path(folder) / "about.json")
 
 
 def check(client: Client, planned: Build, context: Path, say: Say) -> Answer:
@@ -58,7 +60,19 @@ def check(client: Client, planned: Build, context: Path, say: Say) -> Answer:
     """
     with tempfile.TemporaryDirectory(prefix="hallmark-") as folder:
         _run(client, checks_argv(planned, client, context, Path(folder)), planned, say)
-        return checks.read(Path(folder))
+        with _readable("the checks"):
+            return checks.read(Path(folder))
+
+
+@contextmanager
+def _readable(what: str) -> Iterator[None]:
+    # It was written in an image that somebody else may have made.
+    try:
+        yield
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        error = Refused(f"what {what} wrote inside the image cannot be read", hint="choose another base image")
+        error.problems = (*error.problems, _UNCHANGED)
+        raise error from None
 
 
 def build(client: Client, planned: Build, on: Image, context: Path, say: Say, guard: Callable[[Image], None]) -> Image:

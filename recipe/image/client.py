@@ -12,6 +12,8 @@ from recipe.errors import HallmarkError
 VARIABLE = "HALLMARK_DOCKER"
 # From 23 on the program builds with BuildKit only through the buildx plugin; before 18.09 there was no BuildKit.
 _BUILT_IN = range(18, 23)
+# None of what is asked takes longer, and a plugin that waits for something would never answer.
+_SECONDS = 20.0
 _INSTALL = "install docker-buildx-plugin (or docker-buildx)"
 
 
@@ -92,9 +94,18 @@ def _context(program: str) -> str:
 
 
 def _said(program: str, *words: str) -> str | None:
-    """What it writes; None when it fails, or is a file that cannot be run here."""
+    """What it writes; None when it fails, hangs, or is a file that cannot be run here."""
+    argv = [program, *words]
     try:
-        done = subprocess.run([program, *words], check=False, capture_output=True, text=True, errors="replace")
-    except OSError:
+        done = subprocess.run(
+            argv,
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None

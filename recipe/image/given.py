@@ -17,7 +17,10 @@ from recipe.config.rules import is_reference, is_secret
 
 # Anything shorter would be found by chance.
 _SHORTEST = 12
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>,;]+")
+# Who logs in with a token in the user's place writes at most so much where a password belongs, such as x.
+_FILLER = 3
+# Between the slashes and the @ may be marks that elsewhere are an address's end.
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^\s/?#\"<>]*@)?[^\s\"'<>,;]+")
 # An HTTP header's value, as git, curl and package managers are given one.
 _HEADER = re.compile(r"\b(bearer|basic|token)\s+([A-Za-z0-9._~+/=-]+)", re.IGNORECASE)
 # What stands in a query for a secret: token=, X-Amz-Signature=, sig=, private_token=, api-key=, key=.
@@ -25,7 +28,16 @@ _QUERY = re.compile(
     r"(.*[-_.])?(token|secret|password|passwd|auth|api[-_]?key|access[-_]?key|sig|signature)|key", re.IGNORECASE
 )
 # Names that say which kind of secret stands beside them. They are everybody's.
-_NO_SECRETS = {"x-oauth-basic", "x-access-token", "oauth2accesstoken", "gitlab-ci-token", "_json_key_base64"}
+_NO_SECRETS = {
+    "x-oauth-basic",
+    "x-access-token",
+    "x-token-auth",
+    "oauth2accesstoken",
+    "gitlab-ci-token",
+    "VssSessionToken",
+    "_json_key_base64",
+}
+_PASSWORD = re.compile(r"\bpassword\s+(\S+)")
 _PIP = ("~/.config/pip/pip.conf", "~/.pip/pip.conf", "/etc/pip.conf", "/etc/xdg/pip/pip.conf")
 
 
@@ -65,17 +77,20 @@ def _in_address(text: str) -> Iterator[str]:
         return
     login, at, _ = address.netloc.rpartition("@")
     user, _, password = login.partition(":")
-    if at and password and password not in _NO_SECRETS:
-        yield password
-    # A token in the user's place has no password beside it. Over SSH it is only a name.
-    elif at and "ssh" not in address.scheme:
-        yield user
+    # Over SSH the user is only a name.
+    if at and ("ssh" not in address.scheme or not _filler(password)):
+        yield user if _filler(password) else password
     # As it is written there, and as it is meant.
     written = dict(part.partition("=")[::2] for part in address.query.split("&"))
     for name, value in query:
         if _QUERY.fullmatch(name):
             yield value
             yield written.get(name, value)
+
+
+def _filler(password: str) -> bool:
+    """Whether it stands for nothing, as the token is in the user's place."""
+    return len(password) <= _FILLER or password in _NO_SECRETS
 
 
 def _in_login(packed: str) -> list[str]:
@@ -85,7 +100,7 @@ def _in_login(packed: str) -> list[str]:
     except (binascii.Error, ValueError):
         return []
     user, _, password = text.partition(":")
-    return [password or user]
+    return [user if _filler(password) else password]
 
 
 def _in_docker(text: str) -> list[str]:
@@ -110,7 +125,11 @@ def _settings() -> Iterator[tuple[str, list[str]]]:
     logins = Path(os.environ.get("NETRC") or "~/.netrc")
     try:
         hosts = netrc.netrc(logins.expanduser()).hosts
-    except (OSError, netrc.NetrcParseError, UnicodeDecodeError):
+    except OSError:
+        return
+    except (netrc.NetrcParseError, UnicodeDecodeError):
+        # Other programs read such a file all the same.
+        yield str(logins), _PASSWORD.findall(_text(logins.expanduser()))
         return
     yield str(logins), [password for _, _, password in hosts.values() if password]
 
@@ -122,6 +141,7 @@ def _numbered(name: str, secrets: list[str]) -> dict[str, str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, RuntimeError, UnicodeDecodeError):
+        # In whatever encoding a user's name beside it may be.
+        return path.read_text(encoding="utf-8-sig", errors="surrogateescape")
+    except (OSError, RuntimeError):
         return ""

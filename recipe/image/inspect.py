@@ -55,7 +55,8 @@ def read(document: dict[str, Any], reference: str) -> Image:
         config_digest=document["Id"],
         manifest_digest=_manifest_digest(document.get("RepoDigests") or [], reference),
         architecture=document["Architecture"],
-        created=max(0, int(datetime.fromisoformat(_whole_seconds(document["Created"])).timestamp())),
+        # Newer engines leave it out where the image does not say.
+        created=max(0, int(datetime.fromisoformat(_whole_seconds(document.get("Created") or _BEGUN)).timestamp())),
         labels=settings.get("Labels", {}),
         layers=tuple(document["RootFS"].get("Layers") or ()),
         settings=settings,
@@ -81,6 +82,7 @@ def of_config(document: dict[str, Any], digest: str, manifest: str) -> Image:
     )
 
 
+_BEGUN = "1970-01-01T00:00:00Z"
 # Of the configuration only what a container gets from its image.
 _SETTINGS = (
     "Cmd",

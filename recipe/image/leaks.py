@@ -7,9 +7,10 @@ and docker on this machine. This proves that none came along.
 import base64
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from recipe.errors import Problem, Refused
 from recipe.image import bom, engine, saved, searched
@@ -19,6 +20,10 @@ from recipe.image.plan import BOM, MANIFEST
 
 # The other alphabet of base64.
 _FOR_ADDRESSES = bytes.maketrans(b"+/", b"-_")
+# What programs leave as it is where they write a secret into an address: nothing; a path's, a login's and a query's.
+_UNCHANGED = ("", "/", "$&+,;=", "!'()*")
+_NAMES = ("RepoTags", "RepoDigests")
+_PERCENT = re.compile(rb"%[0-9A-F]{2}")
 
 
 def refuse_base(client: Client, base: Image, secrets: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -45,30 +50,33 @@ def refuse_base(client: Client, base: Image, secrets: Mapping[str, str], say: Ca
 def refuse(client: Client, made: Image, files: Mapping[str, bytes], secrets: Mapping[str, str]) -> None:
     """Look through an image's configuration, history and labels, and through `files`, all that its base does not have.
 
-    Errors: Refused with every place of a secret, by its name; the image is removed then.
+    Errors: Refused with every place of a secret, by its name; the image is removed then, unless it has a name already.
     """
     if not secrets:
         return
     digest, labels = made.config_digest, made.labels
+    document = json.loads(engine.ask(client, "image", "inspect", digest))
     places = {
-        "its configuration": _texts(json.loads(engine.ask(client, "image", "inspect", digest))),
+        "its configuration": _texts(document),
         "its history": engine.ask(client, "history", "--no-trunc", "--format", "{{.CreatedBy}}", digest).encode(),
         **{f"its label {name}": _texts(bom.unpacked(labels[name])) for name in (MANIFEST, BOM) if name in labels},
         **files,
     }
     hits = [Problem(f"the secret {name} is in {place}") for place, name in search(places, secrets)]
     if hits:
-        engine.ask(client, "image", "rm", "--force", digest)
+        # A build that finds everything in its cache makes the image of before, and somebody may return to that.
+        names = ", ".join(name for it in document for key in _NAMES for name in it.get(key) or ())
+        if not names:
+            engine.ask(client, "image", "rm", "--force", digest)
+        what = f"stays, it was here before as {names}" if names else "was removed"
+        last = Problem(f"the image {what}, and no tag was made or moved", hint="take it out, and change that secret")
         error = Refused("")
-        gone = Problem(
-            "the image was removed, and no tag was made or moved", hint="take it out, and change that secret"
-        )
-        error.problems = (*hits, gone)
+        error.problems = (*hits, last)
         raise error
 
 
 def search(places: Mapping[str, bytes], secrets: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    """(place, name) for every secret that is somewhere, as it is or in base64."""
+    """(place, name) for every secret that is somewhere, in any of its forms."""
     for name, value in secrets.items():
         written = forms(value)
         for place, content in places.items():
@@ -82,13 +90,29 @@ def forms(value: str) -> frozenset[bytes]:
 
 
 def _forms(value: str) -> Iterator[bytes]:
-    """A secret as it is, without the percent signs of an address, and as a part of a longer text in base64."""
-    for plain in map(os.fsencode, (value, unquote(value))):
+    """A secret as it is, with or without the percent signs of an address, as JSON has it, and as a part of a longer
+    text in base64."""
+    for written in (value, unquote(value)):
+        plain = os.fsencode(written)
+        yield from _in_addresses(written)
+        yield from map(os.fsencode, _in_json(written))
         yield plain
         for before, skipped in ((0, 0), (1, 2), (2, 3)):
             # Only the characters that depend on nothing that stands before or behind the secret.
             packed = base64.b64encode(bytes(before) + plain)[skipped : (before + len(plain)) * 8 // 6]
             yield from (packed, packed.translate(_FOR_ADDRESSES))
+
+
+def _in_addresses(value: str) -> Iterator[bytes]:
+    for safe in _UNCHANGED:
+        packed = quote(value, safe=safe, errors="surrogateescape").encode()
+        yield from (packed, packed.replace(b"%20", b"+"), _PERCENT.sub(lambda it: it[0].lower(), packed))
+
+
+def _in_json(value: str) -> Iterator[str]:
+    text = json.dumps(value, ensure_ascii=False)[1:-1]
+    # Docker's language writes these three otherwise than others.
+    yield from (text, text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def _texts(document: Any) -> bytes:

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Annotated, Any
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from pydantic import Field
 
@@ -28,6 +29,7 @@ from recipe.errors import HallmarkError, Mismatch, Refused, Unreachable
 INSTALLER = "pip"
 # Never added: what vLLM's compiled code is built against is there, or this is no base for it.
 _BASES_OWN = {"torch", "torchaudio", "torchvision", "triton"}
+_OTHERWISE = "take the extra out, or choose a base that has what it needs"
 # The oldest glibc for which manylinux wheels are made in this form.
 _OLDEST_GLIBC = 17
 
@@ -90,18 +92,22 @@ def resolve(extras: Sequence[str], about: About, fetch: Fetch, where: str) -> tu
         seen.add(str(requirement))
         name = canonicalize_name(requirement.name)
         if name in about.packages or name in found:
-            version = about.packages.get(name) or found[name].version
+            version = about.packages[name] if name in about.packages else found[name].version
             if not requirement.specifier.contains(version, prereleases=True):
                 has = "the base has" if name in about.packages else "chosen was"
                 raise Refused(
                     f"{by} needs {requirement.name}{requirement.specifier}, {has} {version}, which stays",
                     where=where,
-                    hint="take the extra out, or choose a base that has what it needs",
+                    hint=_OTHERWISE,
                 )
             wanted += _by_extras(name, sorted(requirement.extras), about) if name in about.packages else []
             continue
         if name in _BASES_OWN:
             raise Refused(f"{by} needs {name}, which the base lacks", where=where, hint="choose a base that has it")
+        if requirement.url:
+            # An index may have something else under that name.
+            what = f"{by} needs {requirement.name} from an address, and only pip's index is asked"
+            raise Refused(what, where=where, hint=_OTHERWISE)
         found[name], requires = fetch(f"{name}{requirement.specifier}")
         wanted += [(name, it) for it in _asked(requires, sorted(requirement.extras), about)]
     installer, _ = fetch(INSTALLER)
@@ -113,9 +119,17 @@ def _asked(lines: Iterable[str], extras: Iterable[str], about: About) -> list[Re
     chosen = ["", *(canonicalize_name(name) for name in extras)]
     return [
         it
-        for it in map(Requirement, lines)
+        for it in map(_requirement, lines)
         if it.marker is None or any(it.marker.evaluate({**about.markers, "extra": extra}) for extra in chosen)
     ]
+
+
+def _requirement(line: str) -> Requirement:
+    try:
+        return Requirement(line)
+    except InvalidRequirement:
+        told = _without_address(line, "(an address)")
+        raise Refused(f"a package asks for {told!r}, which is no requirement", hint=_OTHERWISE) from None
 
 
 def _by_extras(name: str, extras: Sequence[str], about: About) -> list[tuple[str, Requirement]]:
@@ -134,12 +148,19 @@ def fetcher(about: About) -> Fetch:
             [path] = Path(folder).glob("*.whl")
             package = _package(path)
             _keep(path, package)
-        with zipfile.ZipFile(_place(package)) as wheel:
-            [name] = [it for it in wheel.namelist() if it.endswith(".dist-info/METADATA") and it.count("/") == 1]
-            metadata = HeaderParser().parsestr(wheel.read(name).decode(errors="replace"))
-        return package, metadata.get_all("Requires-Dist") or []
+        return package, _requires(_place(package))
 
     return fetch
+
+
+def _requires(path: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            [name] = [it for it in wheel.namelist() if it.endswith(".dist-info/METADATA") and it.count("/") == 1]
+            metadata = HeaderParser().parsestr(wheel.read(name).decode(errors="replace"))
+    except (zipfile.BadZipFile, zlib.error, ValueError):
+        raise Mismatch(f"pip's index has no wheel under {path.name}, but something else") from None
+    return metadata.get_all("Requires-Dist") or []
 
 
 def held(packages: Iterable[Package]) -> dict[str, Path]:
@@ -203,9 +224,9 @@ def _download(what: Sequence[str], folder: Path, options: Sequence[str]) -> None
         )
 
 
-def _without_address(text: str) -> str:
-    """Pip's words without addresses, which may have a password in them."""
-    return " ".join(word if "://" not in word else "(its index)" for word in text.split())
+def _without_address(text: str, instead: str = "(its index)") -> str:
+    """Somebody's words without addresses, which may have a password in them."""
+    return " ".join(word if "://" not in word else instead for word in text.split())
 
 
 def _package(path: Path) -> Package:

@@ -8,7 +8,7 @@ import json
 import re
 import ssl
 from base64 import b64encode
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -105,6 +105,8 @@ class Repository:
             # The system's certificates, which docker trusts too.
             verify=ssl.create_default_context(),
             trust_env=not reference.loopback,
+            headers={"Accept-Encoding": "identity"},
+            event_hooks={"response": [_bound]},
         )
 
     def __enter__(self) -> "Repository":
@@ -163,13 +165,13 @@ class Repository:
                 return []
             self._fine(answer, f"the tags of {self.reference.repository} cannot be read")
             found += self._shaped(_Tags, answer.content, f"the list of tags of {self.reference.repository}").tags or []
-            if "next" not in (following := _links(answer)):
-                break
+            if "next" not in (following := self._links(answer)):
+                return found
             url = following["next"]
             if not _alike(httpx.URL(url), answer.url):
                 said = f"the list of tags of {self.reference.repository} goes on at another address: {url}"
                 raise Refused(said, hint=f"is {self.reference.host} the registry that was meant?")
-        return found
+        raise Refused(f"the list of tags of {self.reference.repository} has no end: {_PAGES} pages were read")
 
     def blob(self, digest: str) -> bytes:
         """A small blob. Errors: Refused when it is missing or huge; Mismatch when it is another one."""
@@ -185,7 +187,7 @@ class Repository:
         if self._ask("HEAD", f"blobs/{digest}", follow_redirects=True).status != 200:
             begun = self._ask("POST", "blobs/uploads/")
             self._fine(begun, f"nothing can be stored in {self.reference.repository}")
-            target = begun.url.join(begun.headers.get("Location", ""))
+            target = self._joined(begun, begun.headers.get("Location", ""))
             sent = self._ask(
                 "PUT",
                 str(target.copy_merge_params({"digest": digest})),
@@ -202,18 +204,24 @@ class Repository:
         return _digest(content)
 
     def _ask(self, method: str, url: str, **named: Any) -> "_Answer":
-        content = b""
         try:
             with self._client.stream(method, url, **named) as answer:
-                for part in answer.iter_bytes():
-                    content += part
-                    if len(content) > _LARGEST:
-                        raise Refused(f"{url} of {self.reference.repository} has more than {_LARGEST} bytes")
-                return _Answer(answer.status_code, answer.headers, content, answer.url)
-        except httpx.HTTPError as error:
+                return _Answer(answer.status_code, answer.headers, answer.read(), answer.url)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             told = str(error) or type(error).__name__
             hint = "start it, or correct its name"
             raise Unreachable(f"the registry {self.reference.host} does not answer: {told}", hint=hint) from None
+
+    def _links(self, answer: "_Answer") -> dict[str, str]:
+        """By relation, the addresses that an answer points to."""
+        told = re.findall(r'<([^>]*)>\s*;\s*rel="?(\w+)"?', answer.headers.get("Link", ""))
+        return {relation: str(self._joined(answer, target)) for target, relation in told}
+
+    def _joined(self, answer: "_Answer", target: str) -> httpx.URL:
+        try:
+            return answer.url.join(target)
+        except httpx.InvalidURL:
+            raise Refused(f"the registry {self.reference.host} points to {target!r}, which is no address") from None
 
     def _shaped(self, shape: type[_S], content: bytes, what: str) -> _S:
         """The document, when it is one: who answers may be no registry, and anybody may have pushed what it has."""
@@ -233,7 +241,7 @@ class Repository:
             raise Unreachable(f"the registry {host} does not allow this: {otherwise}", hint=hint)
         try:
             told = "; ".join(str(error.get("message")) for error in json.loads(answer.content)["errors"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             told = answer.content[:200].decode(errors="replace")
         problem = f"{otherwise}: HTTP {answer.status} {told}".rstrip()
         raise (Unreachable if answer.status >= 500 else Refused)(problem)
@@ -247,10 +255,32 @@ class _Answer:
     url: httpx.URL
 
 
-def _links(answer: _Answer) -> dict[str, str]:
-    """By relation, the addresses that an answer points to."""
-    told = re.findall(r'<([^>]*)>\s*;\s*rel="?(\w+)"?', answer.headers.get("Link", ""))
-    return {relation: str(answer.url.join(target)) for target, relation in told}
+class _Bounded(httpx.SyncByteStream):
+    """What is sent, as far as it is no more than is ever read of a registry."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        # A storage's address may have a signature behind it.
+        self._url, self._stream = answer.url.copy_with(query=None), answer.stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        assert isinstance(self._stream, httpx.SyncByteStream)
+        size = 0
+        for part in self._stream:
+            size += len(part)
+            if size > _LARGEST:
+                raise Refused(f"{self._url} has more than {_LARGEST} bytes")
+            yield part
+
+    def close(self) -> None:
+        assert isinstance(self._stream, httpx.SyncByteStream)
+        self._stream.close()
+
+
+def _bound(answer: httpx.Response) -> None:
+    # Also what comes before the answer itself is read whole: demands for a login, tokens, redirections.
+    answer.stream = _Bounded(answer)
+    # Nothing packed was asked for, and a little of it may stand for gigabytes.
+    answer.headers.pop("Content-Encoding", None)
 
 
 def _alike(one: httpx.URL, other: httpx.URL) -> bool:
@@ -260,8 +290,6 @@ def _alike(one: httpx.URL, other: httpx.URL) -> bool:
 class _Auth(httpx.Auth):
     """Answers a registry's demand for a password or a token, with what docker knows. Whoever else it sends us to, as to
     a storage for uploads, gets neither."""
-
-    requires_response_body = True
 
     def __init__(self, host: str, base: httpx.URL) -> None:
         self._host = host
@@ -284,18 +312,31 @@ class _Auth(httpx.Auth):
             self._header = basic
         elif kind.lower() == "bearer":
             asked = yield _token_request(dict(re.findall(r'(\w+)="([^"]*)"', rest)), basic)
-            if not asked.is_success:
+            if asked.status_code in (401, 403):
                 return
-            document = asked.json()
-            self._header = f"Bearer {document.get('token') or document.get('access_token')}"
+            self._header = f"Bearer {self._token(asked)}"
         else:
             return
         request.headers["Authorization"] = self._header
         yield request
 
+    def _token(self, answer: httpx.Response) -> str:
+        try:
+            document = json.loads(answer.read()) if answer.is_success else {}
+            token = document.get("token") or document.get("access_token")
+        except (ValueError, AttributeError, RecursionError):
+            token = None
+        # Else no header can carry it.
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            what = f"answers without a token for the registry {self._host}: HTTP {answer.status_code}"
+            raise Unreachable(what, where=str(answer.url.copy_with(query=None)))
+        return token
+
 
 def _token_request(demand: Mapping[str, str], basic: str | None) -> httpx.Request:
     realm = httpx.URL(demand.get("realm", ""))
+    if not realm.host:
+        raise Refused(f"the registry names {str(realm)!r} for its tokens, which is no address")
     if realm.scheme != "https" and not loopback(realm.host):
         raise Refused(f"the registry names {realm} for its tokens, where a password would be sent in the clear")
     wanted = {name: demand[name] for name in ("service", "scope") if name in demand}

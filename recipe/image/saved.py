@@ -3,6 +3,7 @@
 Nothing is kept: the image runs through this program once, and a second time only to name the files of what was found.
 """
 
+import io
 import json
 import subprocess
 import tarfile
@@ -19,10 +20,12 @@ from recipe.image.client import Client
 from recipe.image.inspect import Image
 
 _CHUNK = 1 << 20
+_PIECE = 1 << 14
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _LIST = "manifest.json"
 _SMALL = 1 << 22
 _EVERY = 10.0
+_WHOLE = "`docker image rm` that image and pull it again: its layers are not all on the engine"
 
 Needles = Mapping[str, frozenset[bytes]]
 """What to look for, by the name that is told."""
@@ -37,24 +40,30 @@ class Readable(Protocol):
 def search(client: Client, made: Image, needles: Needles, say: Callable[[str], None]) -> list[tuple[str, str]]:
     """(place, name) of all that is found in the layers, with the file where the layer can be read that far.
 
-    Errors: Refused with docker's own words, or where a layer is packed in a way that cannot be searched.
+    Errors: Refused with docker's own words, where a layer is packed in a way that cannot be searched, or where
+    nothing is found and not every layer was handed out.
     """
     hits: dict[str, set[str]] = {}
+    order: list[str] = []
 
     def look(name: str, content: Readable) -> None:
+        if name == _LIST:
+            text = _short(content)
+            order.extend(_layers(text))
+            content = io.BytesIO(text)
         if found := set(_found(content, needles)):
             hits[name] = found
 
-    _each(client, made, look, say)
+    there = _each(client, made, look, say)
     if not hits:
+        if len(order) != len(made.layers) or not there.issuperset(order):
+            what = f"{sum(name in there for name in order)} of {len(made.layers)} layers"
+            raise Refused(f"cannot be searched: the engine handed out {what}", where=made.config_digest, hint=_WHOLE)
         return []
-    order: list[str] = []
     places: dict[str, list[tuple[str, str]]] = {}
 
     def name_files(name: str, content: Readable) -> None:
-        if name == _LIST:
-            order.extend(_layers(content))
-        elif name in hits:
+        if name in hits:
             places[name] = [*_named(content, needles)]
 
     _each(client, made, name_files, lambda line: None)
@@ -68,17 +77,22 @@ def search(client: Client, made: Image, needles: Needles, say: Callable[[str], N
     return told
 
 
-def _each(client: Client, made: Image, use: Callable[[str, Readable], None], say: Callable[[str], None]) -> None:
-    """Give `use` the name and the content, unpacked, of every file of `docker save`: layers, configuration, lists."""
+def _each(client: Client, made: Image, use: Callable[[str, Readable], None], say: Callable[[str], None]) -> set[str]:
+    """Give `use` the name and the content, unpacked, of every file of `docker save`: layers, configuration, lists.
+
+    Returns the names of all that is there, links too."""
+    names = set()
     with (
         _saved(client, made) as stream,
         tarfile.open(fileobj=stream, mode="r|", bufsize=_CHUNK) as archive,
     ):
         progress = _Progress(say)
         for entry in _entries(archive):
+            names.add(entry.name)
             content = archive.extractfile(entry) if entry.isreg() else None
             if content is not None:
                 use(entry.name, _Told(_unpacked(entry.name, content), progress))
+    return names
 
 
 @contextmanager
@@ -162,22 +176,37 @@ class _After:
 
 
 class _Gunzipped:
+    """Unpacks gzip, also of many members: some tools make one of every file of a layer."""
+
     def __init__(self, packed: Readable) -> None:
         self._packed = packed
+        self._chunk, self._at = b"", 0
         self._unpacker = zlib.decompressobj(wbits=31)
+        self._begun = False
 
     def read(self, size: int, /) -> bytes:
         while True:
-            packed = self._unpacker.unconsumed_tail or self._packed.read(_CHUNK)
+            if self._unpacker.eof:
+                # What stands behind a member was taken, and not used.
+                self._at -= len(self._unpacker.unused_data)
+                self._unpacker, self._begun = zlib.decompressobj(wbits=31), False
+            packed = self._unpacker.unconsumed_tail or self._next()
             if not packed:
                 return b""
-            if found := self._unpacker.decompress(packed, size):
-                return found
-            if self._unpacker.eof:
-                rest, self._unpacker = self._unpacker.unused_data, zlib.decompressobj(wbits=31)
-                if not rest.strip(b"\0"):
-                    return b""
-                self._packed = _After(rest, self._packed)
+            # Between members may be padding.
+            packed = packed if self._begun else packed.lstrip(b"\0")
+            if packed:
+                self._begun = True
+                if found := self._unpacker.decompress(packed, size):
+                    return found
+
+    def _next(self) -> bytes:
+        if self._at == len(self._chunk):
+            self._chunk, self._at = self._packed.read(_CHUNK), 0
+        # In small pieces, as what a member leaves of one is copied.
+        piece = self._chunk[self._at : self._at + _PIECE]
+        self._at += len(piece)
+        return piece
 
 
 def _found(content: Readable, needles: Needles) -> Iterator[str]:
@@ -225,13 +254,17 @@ def _in_name(path: str, needles: Needles) -> bool:
     return any(form in text for written in needles.values() for form in written)
 
 
-def _layers(content: Readable) -> list[str]:
+def _short(content: Readable) -> bytes:
     text = b""
     while (chunk := content.read(_CHUNK)) and len(text) < _SMALL:
         text += chunk
+    return text
+
+
+def _layers(text: bytes) -> list[str]:
     try:
         return [str(name) for name in json.loads(text)[0]["Layers"]]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return []
 
 

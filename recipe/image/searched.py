@@ -14,10 +14,11 @@ from contextlib import suppress
 
 from recipe.config import paths
 
-# Counts up when secrets are looked for in other forms than before.
-_VERSION = b"1"
+# Counts up when secrets are looked for in other forms, or layers read in another way, than before.
+_VERSION = b"2"
 _LINE = 65
 _COST = 2**14
+_KEY = 32
 
 
 def missing(layers: Iterable[str], needles: Mapping[str, frozenset[bytes]]) -> dict[str, frozenset[bytes]]:
@@ -71,9 +72,11 @@ def _key() -> bytes:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Of this user alone, and whole when it gets its name; one that came first stays.
             with tempfile.NamedTemporaryFile(dir=path.parent) as fresh, suppress(FileExistsError):
-                fresh.write(secrets.token_bytes(32))
+                fresh.write(secrets.token_bytes(_KEY))
                 fresh.flush()
                 os.link(fresh.name, path)
-        return path.read_bytes()
+        key = path.read_bytes()
     except OSError:
-        return secrets.token_bytes(32)
+        key = b""
+    # One that was cut off protects nothing.
+    return key if len(key) == _KEY else secrets.token_bytes(_KEY)

@@ -32,8 +32,9 @@ def main() -> int:
 def about(site: Path) -> dict[str, object]:
     """`markers`: what markers of requirements ask for; `libc`: the version of its C library; `packages`: versions by
     name; `requires`: what each of these requires; `vllm`, `extras`: vLLM's name and what extras it has."""
-    found = {packages.normal(it.metadata["Name"]): it for it in metadata.distributions() if it.metadata["Name"]}
-    found.update((packages.normal(it.metadata["Name"]), it) for it in metadata.distributions(path=[str(site)]))
+    # What a removal left behind may have no name.
+    every = (*metadata.distributions(), *metadata.distributions(path=[str(site)]))
+    found = {packages.normal(it.metadata["Name"]): it for it in every if it.metadata["Name"]}
     vllm = next(name for name in _VLLM if name in found)
     return {
         "markers": {

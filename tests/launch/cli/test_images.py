@@ -34,13 +34,20 @@ WRONG = {
 }
 
 
-def has(folder: Path, monkeypatch: pytest.MonkeyPatch, **labels: str) -> None:
-    docker = StandInDocker(folder / "bin")
+def has(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    version: str = "20.10.24",
+    created: str | None = "2026-01-01T00:00:00Z",
+    **labels: str,
+) -> None:
+    docker = StandInDocker(folder / "bin", version)
     monkeypatch.setenv("HALLMARK_DOCKER", str(docker.program))
     document = {
         "Id": BUILT,
         "Architecture": "amd64",
-        "Created": "2026-01-01T00:00:00Z",
+        **({"Created": created} if created else {}),
         "Config": {"Labels": {f"dev.hallmark.{key}": value for key, value in {"patchset": "p", **labels}.items()}},
         "RootFS": {"Layers": []},
     }
@@ -73,6 +80,15 @@ def test_a_terminal_only_shows_what_labels_say(
     has(tmp_path, monkeypatch, profile="a\x1b[2Jb\r\n")
     shown = run(*words).stdout
     assert r"a\x1b[2Jb\r\n" in shown and "\x1b" not in shown
+
+
+@pytest.mark.parametrize("words", [("show", "theirs:1"), ("list",)])
+def test_an_image_that_does_not_say_when_it_was_made_is_shown_by_any_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    has(tmp_path, monkeypatch, version="27.1.0", created=None)
+    result = run(*words, json=True)
+    assert (result.exception, "theirs:1" in result.stdout) == (None, True)
 
 
 def test_prune_asks_the_client_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,11 @@ def test_an_empty_image_name_is_not_taken_for_the_base_image(cluster: str, name:
     assert "--image: names no image — write its name, or leave --image out" in str(refusal(cluster, "--image", name))
 
 
+def test_an_option_of_docker_is_not_taken_for_an_image() -> None:
+    said = str(refusal("two-spark.example", "--image", "--privileged"))
+    assert "--image: '--privileged' is an option, not an image — write an image's name" in said
+
+
 def test_a_written_file_gives_the_engine_exactly_the_planned_words(tmp_path: Path) -> None:
     image = "repo:it's $5"
     result = run(render, "two-spark-stage-d.example", "--image", image, "--out", str(tmp_path / "out"))

@@ -115,6 +115,20 @@ def test_a_record_that_cannot_be_read_is_an_error_because_it_may_name_anything(t
     assert refused.value.exit == Exit.MISMATCH
 
 
+@pytest.mark.parametrize("line", ['{"data": "x"}', f'{{"data": {"[" * 90_000}{"]" * 90_000}}}', '{"data": null}'])
+def test_a_line_of_a_history_that_no_launch_writes_may_name_anything(tmp_path: Path, line: str) -> None:
+    write(tmp_path / "clusters/one/journal.jsonl", f"{line}\n")
+    with pytest.raises(Mismatch, match=r"journal\.jsonl: cannot be read"):
+        referred(HERE, str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["clusters", "copies"])
+def test_a_file_in_the_place_of_the_records_is_not_taken_for_having_none(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(Mismatch, match=rf"records cannot be read.*{name} is no folder"):
+        referred(HERE, str(tmp_path))
+
+
 def test_records_that_links_lead_to_count(tmp_path: Path) -> None:
     write(tmp_path / "disk/clusters/two/journal.jsonl", JOURNAL)
     (tmp_path / "state").mkdir()

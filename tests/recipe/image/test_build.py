@@ -191,6 +191,19 @@ def built(machine: Machine, history: str = "RUN something") -> None:
     machine.docker.answer("tag")
 
 
+@pytest.mark.parametrize("wrote", ["{", "[1]", '"text"', "[" * 100_000], ids=["cut-off", "list", "text", "deep"])
+def test_an_answer_of_the_checks_that_is_none_ends_the_build(machine: Machine, wrote: str) -> None:
+    """An image runs its own Python, which may do anything."""
+    built(machine)
+    machine.has_no(machine.tag)
+    program = machine.docker.program
+    program.write_text(program.read_text().replace("json.dump(document, file)", f"file.write({wrote!r})"))
+    error = machine.refused()
+    assert error.exit == Exit.NOT_DONE
+    assert str(error).startswith("what the checks wrote inside the image cannot be read — choose another base image")
+    assert not any(call.startswith("tag") for call in machine.docker.calls())
+
+
 def test_the_tag_is_set_when_the_image_was_looked_at(machine: Machine) -> None:
     built(machine)
     machine.has_no(machine.tag)
@@ -285,6 +298,20 @@ def test_b9_a_secret_in_the_images_history_ends_the_build_without_the_image(
     assert SECRET not in str(error)
     assert machine.docker.calls()[-1] == f"image rm --force {BUILT}"
     assert not any(call.startswith("tag") for call in machine.docker.calls())
+
+
+def test_b7_an_image_that_a_build_finds_again_under_other_names_stays_although_a_secret_is_in_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    names = {"RepoTags": ["hallmark:cpu-dev-certified"], "RepoDigests": ["hallmark@sha256:1"]}
+    machine.docker.answer(f"image inspect {BUILT}", out=json.dumps([names]))
+    built(machine, f"RUN curl -H 'Authorization: {SECRET}'")
+    machine.has_no(machine.tag)
+    machine.has(BUILT)
+    error = machine.refused()
+    assert "stays, it was here before as hallmark:cpu-dev-certified, hallmark@sha256:1" in str(error.problems[-1])
+    assert not any(call.startswith(("image rm", "tag")) for call in machine.docker.calls())
 
 
 def test_b9_no_secret_is_in_what_is_said_or_in_what_docker_is_given(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from recipe.errors import HallmarkError, Unreachable
-from recipe.image import engine, inspect
+from recipe.image import client, engine, inspect
 from recipe.image.client import Client, find, plain
 from tests.recipe.image.docker import StandInDocker
 
@@ -98,6 +98,15 @@ def test_what_only_asks_an_engine_takes_the_named_client_too_and_needs_none_that
     monkeypatch.setenv("HALLMARK_DOCKER", str(tmp_path / "none"))
     with pytest.raises(HallmarkError, match="HALLMARK_DOCKER: there is no program"):
         plain()
+
+
+def test_a_plugin_that_hangs_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text('#!/bin/sh\n[ "$1" != buildx ] || exec sleep 60\necho Docker version 20.10.24, build 1\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("HALLMARK_DOCKER", str(docker))
+    monkeypatch.setattr(client, "_SECONDS", 1.0)
+    assert find() == Client(str(docker), buildx=False)
 
 
 def test_an_engine_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

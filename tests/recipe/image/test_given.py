@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from recipe.image import given
+from recipe.image.leaks import forms
 
 TOKEN = "hf_TESTtoken0123456789"
 LOGIN = base64.b64encode(f"user:{TOKEN}".encode()).decode()
@@ -19,6 +20,7 @@ LOGIN = base64.b64encode(f"user:{TOKEN}".encode()).decode()
         f"https://{TOKEN}@index.example/simple",
         f"https://{TOKEN}:@index.example/simple",
         f"https://{TOKEN}:x-oauth-basic@github.example/team/wheels",
+        f"https://{TOKEN}:x@index.example/simple",
         f"git+https://x-access-token:{TOKEN}@github.example/team/wheels.git",
         f"https://one.example/simple https://{TOKEN}@two.example/simple",
         f"https://blobs.example/wheels?private_token={TOKEN}&page=2",
@@ -43,6 +45,8 @@ def test_b9_a_secret_in_an_address_or_a_header_is_found_whatever_the_variable_is
         "ssh://deployment-user@host.example",
         "git+ssh://deployment-user@host.example/team/wheels.git",
         "https://x-access-token@github.example",
+        "https://x-token-auth@bitbucket.example",
+        '["https://index.example/simple","somebody@index.example"]',
         "https://oauth2accesstoken:short@registry.example",
         "https://blobs.example/wheels?sort_key=creation-date&page=1234567890123",
         "user@long-name.example:a-long-password-like-path",
@@ -82,6 +86,26 @@ def test_b9_what_pip_docker_and_the_model_hub_read_by_themselves_counts_with_the
     assert (found[str(tmp_path / "config.json")], found[f"{tmp_path}/config.json (2)"]) == (LOGIN, TOKEN)
     for name, end in (("pip.conf", "pip"), ("token", "hub"), ("netrc", "netrc")):
         assert found[str(tmp_path / name)] == f"{TOKEN}-{end}"
+
+
+@pytest.mark.parametrize("password", [f"with,comma;{TOKEN}", f"it's-{TOKEN}"])
+def test_b9_a_password_may_have_marks_that_else_end_an_address(password: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_SETTING", f"https://one.example/simple,https://user:{password}@two.example/simple")
+    assert given.known({})["SOME_SETTING"] == password
+
+
+def test_b9_a_file_of_another_encoding_or_with_a_mistake_hides_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip, logins, key = (tmp_path / name for name in ("pip.conf", "netrc", "key"))
+    pip.write_bytes(f"# Müller\nindex-url = https://user:{TOKEN}@index.example\n".encode("latin-1"))
+    logins.write_text(f"machine a.example login me password {TOKEN}-netrc\nmachine\nsomething else\n")
+    key.write_bytes(b"\xff\xfe-is-no-UTF-8")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(pip))
+    monkeypatch.setenv("NETRC", str(logins))
+    found = given.known({"A": f"file:{key}"})
+    assert (found[str(pip)], found[str(logins)]) == (TOKEN, f"{TOKEN}-netrc")
+    assert key.read_bytes() in forms(found["A"])
 
 
 def test_b9_what_a_profiles_references_lead_to_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

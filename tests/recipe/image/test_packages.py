@@ -1,10 +1,12 @@
 """Which extra packages an image gets, and that they are the ones that were pinned. pip is not asked here."""
 
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from recipe.errors import Exit, HallmarkError, Mismatch
+from recipe.image import packages
 from recipe.image.packages import About, Package, held, label, requirements, resolve
 
 MARKERS = {
@@ -23,14 +25,18 @@ REQUIRES = [
     'one<1; extra == "fourth"',
     'torchvision; extra == "fifth"',
     'base-has-it[more]; extra == "sixth"',
+    'broken>=1; extra == "seventh"',
+    'elsewhere @ https://user:password@index.example/elsewhere.whl ; extra == "eighth"',
+    'asks-for-nonsense; extra == "ninth"',
 ]
 BASES = {"vllm": REQUIRES, "base-has-it": ["never", 'three; extra == "more"', 'base-has-it[more]; extra == "more"']}
-EXTRAS = ["first", "second", "third", "fourth", "fifth", "sixth"]
+EXTRAS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
 INDEX = {
     "one": ["torch>=2", "base-has-it", "three"],
     "two": ['three>=5; extra == "more"', 'never; extra == "other"'],
     "three": [],
     "needs-torch": ["torch>=2.15"],
+    "asks-for-nonsense": ["pytz (>2011k) @ https://me:password@a"],
     "pip": [],
 }
 
@@ -42,7 +48,9 @@ def package(name: str, version: str = "5.0") -> Package:
 
 
 def chosen(*extras: str) -> list[str]:
-    about = About(MARKERS, "2.39", {"torch": "2.14.0+cu130", "base-has-it": "1"}, BASES, "vllm", EXTRAS)
+    # A folder of metadata without metadata has no version.
+    there = {"torch": "2.14.0+cu130", "base-has-it": "1", "broken": "None"}
+    about = About(MARKERS, "2.39", there, BASES, "vllm", EXTRAS)
 
     def fetch(requirement: str) -> tuple[Package, list[str]]:
         name = requirement.rstrip("<>=.0123456789")
@@ -67,6 +75,9 @@ def test_an_extra_that_needs_nothing_more_adds_nothing() -> None:
         (["fist"], Exit.USAGE, "mine.yaml:3: extras: the vLLM of the base has no extra fist — one of first, second,"),
         (["third"], Exit.NOT_DONE, "needs-torch needs torch>=2.15, the base has 2.14.0+cu130, which stays — take"),
         (["fifth"], Exit.NOT_DONE, "mine.yaml:3: extras: vllm needs torchvision, which the base lacks — choose"),
+        (["seventh"], Exit.NOT_DONE, "vllm needs broken>=1, the base has None, which stays"),
+        (["eighth"], Exit.NOT_DONE, "mine.yaml:3: extras: vllm needs elsewhere from an address, and only pip's index"),
+        (["ninth"], Exit.NOT_DONE, "a package asks for 'pytz (>2011k) @ (an address)', which is no requirement"),
         (["first", "fourth"], Exit.NOT_DONE, "vllm needs one<1, chosen was 5.0, which stays"),
     ],
 )
@@ -74,6 +85,17 @@ def test_b8_what_would_move_a_package_of_the_base_is_refused(extras: list[str], 
     with pytest.raises(HallmarkError) as refused:
         chosen(*extras)
     assert (refused.value.exit, says in str(refused.value)) == (status, True), str(refused.value)
+
+
+@pytest.mark.parametrize("what", ["no-zip", "no-metadata"])
+def test_what_an_index_calls_a_wheel_and_is_none_is_one_error(tmp_path: Path, what: str) -> None:
+    wheel = tmp_path / "one-5.0-py3-none-any.whl"
+    wheel.write_text("<html>")
+    if what == "no-metadata":
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr("one.py", "")
+    with pytest.raises(Mismatch, match="pip's index has no wheel under one"):
+        packages._requires(wheel)
 
 
 def test_every_line_that_is_installed_has_its_hash_and_none_has_an_address() -> None:

@@ -3,12 +3,13 @@
 import hashlib
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from launch.proof import attached
-from recipe.errors import Refused
+from recipe.errors import HallmarkError, Refused, Unreachable
 from recipe.image.reference import Reference
 from recipe.image.registry import OCI_MANIFEST, Repository
 
@@ -83,3 +84,126 @@ def test_a_configuration_that_is_none_is_one_error(body: bytes, answers: Answers
 def test_a_list_of_tags_that_is_none_is_one_error(body: bytes, answers: Answers) -> None:
     with answers({"tags/list": body}) as repository, pytest.raises(Refused, match="the list of tags of "):
         repository.tags()
+
+
+@pytest.fixture
+def hostile() -> Iterator[tuple[Callable[..., None], Repository, list[int]]]:
+    """What is answered under the end of a path, with which status and headers; `...` is a body without an end. Beside
+    it the repository, and how many bytes without an end were sent."""
+    told: dict[str, tuple[int, object, dict[str, str]]] = {}
+    sent = [0]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body, headers = next(it for end, it in told.items() if self.path.partition("?")[0].endswith(end))
+            self.send_response(status)
+            for name, value in {"Content-Type": OCI_MANIFEST, **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            with suppress(OSError):
+                if isinstance(body, bytes):
+                    self.wfile.write(body)
+                while body is ... and sent[0] < 1 << 27:
+                    self.wfile.write(bytes(1 << 16))
+                    sent[0] += 1 << 16
+
+        do_POST = do_HEAD = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing is logged."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    address = f"127.0.0.1:{server.server_address[1]}"
+
+    def answer(end: str, status: int, body: object, **headers: str) -> None:
+        values = {name.replace("_", "-"): value.replace("HOST", address) for name, value in headers.items()}
+        told[end] = (status, body, values)
+
+    with Repository(Reference(address, "h")) as repository:
+        yield answer, repository, sent
+    server.shutdown()
+    server.server_close()
+
+
+LOGIN = 'Bearer realm="http://HOST/tokens"'
+Hostile = tuple[Callable[..., None], Repository, list[int]]
+
+
+@pytest.mark.parametrize("end", ["manifests/one", "tokens"])
+@pytest.mark.parametrize("status", [200, 401, 500])
+def test_an_answer_without_an_end_is_read_no_further_than_what_is_ever_used(
+    status: int, end: str, hostile: Hostile
+) -> None:
+    answer, repository, sent = hostile
+    answer("manifests/one", 401, b"", WWW_Authenticate=LOGIN)
+    answer(end, status, ...)
+    if (end, status) == ("tokens", 500):
+        # Nothing of it is of use.
+        with pytest.raises(Unreachable, match="HTTP 500"):
+            repository.manifest("one")
+    else:
+        with pytest.raises(Refused, match=f"http://127.0.0.1:[0-9]+/.*{end} has more than 4194304 bytes"):
+            repository.manifest("one")
+    assert sent[0] < 1 << 26
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, PAGE),
+        (200, b"[]"),
+        (200, b"{}"),
+        (200, b"[" * 100_000),
+        (200, b'{"token": {}}'),
+        (200, '{"token": "ä"}'.encode()),
+        (200, b'{"token": "a\\nb"}'),
+        (302, b""),
+        (404, b""),
+        (503, b""),
+    ],
+)
+def test_who_gives_no_token_is_named_and_nothing_else_is_said_of_the_image(
+    status: int, body: bytes, hostile: Hostile
+) -> None:
+    answer, repository, _ = hostile
+    answer("manifests/one", 401, b"", WWW_Authenticate=LOGIN)
+    answer("tokens", status, body)
+    with pytest.raises(Unreachable, match=f"/tokens: answers without a token for .*: HTTP {status}$"):
+        repository.manifest("one")
+
+
+@pytest.mark.parametrize("realm", ["", "/tokens", "https://[", "https://a\x01b/"])
+def test_a_login_at_no_address_is_one_error(realm: str, hostile: Hostile) -> None:
+    answer, repository, _ = hostile
+    answer("manifests/one", 401, b"", WWW_Authenticate=f'Bearer realm="{realm}"')
+    with pytest.raises(HallmarkError):
+        repository.manifest("one")
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("\x01", r"points to '\\x01', which is no address"),
+        ("http://127.0.0.1:1/v2/h/tags/list", "goes on at another address"),
+        ("/v2/h/tags/list", "has no end: 3 pages were read"),
+    ],
+)
+def test_a_list_of_tags_that_goes_on_nowhere_elsewhere_or_for_ever_is_one_error(
+    target: str, says: str, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, repository, _ = hostile
+    monkeypatch.setattr("recipe.image.registry._PAGES", 3)
+    answer("tags/list", 200, b'{"tags": ["a"]}', Link=f'<{target}>; rel="next"')
+    with pytest.raises(Refused, match=says):
+        repository.tags()
+
+
+def test_where_nothing_can_be_stored_and_what_is_no_error_message_are_told(hostile: Hostile) -> None:
+    answer, repository, _ = hostile
+    answer("uploads/", 202, b"", Location="\x01")
+    answer("", 400, b"[" * 100_000)
+    with pytest.raises(Refused, match="which is no address"):
+        repository.put_blob("text/plain", b"a")
+    with pytest.raises(Refused, match="cannot be read: HTTP 400"):
+        repository.manifest("one")

@@ -2,7 +2,10 @@
 
 import gzip
 import json
+import os
+import re
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -69,6 +72,26 @@ def test_b9_layers_of_newer_engines_are_searched_packed_or_not(docker: StandInDo
         assert found(docker, archive) == [(f"/root/token, in layer 2 of 3 ({layer(2)})", "HF_TOKEN")]
 
 
+def test_b9_a_layer_in_gzip_of_thousands_of_members_is_searched_to_its_end(docker: StandInDocker) -> None:
+    leaky = tar({**{f"f{at}": b"x" * 600 for at in range(2000)}, "root/token": SECRET.encode()})
+    members = [gzip.compress(leaky[at : at + 512]) for at in range(0, len(leaky), 512)]
+    for padding in (b"", b"\0" * 100):
+        archive = saved(tar({}), padding.join(members), tar({}))
+        assert found(docker, archive) == [(f"/root/token, in layer 2 of 3 ({layer(2)})", "HF_TOKEN")]
+
+
+@pytest.mark.parametrize(
+    "secret", ["pa ss?word+1234", "abc/def+ghi=jkl&mno", 'quote"and\\backslash', "umlaut-ä-in-it", "not-\udce9-text"]
+)
+def test_b9_a_secret_is_found_however_an_address_or_json_writes_it(secret: str) -> None:
+    raw = secret.encode(errors="surrogateescape")
+    written = [quote(raw, safe=safe) for safe in ("", "/", "$&+,;=", "!'()*")]
+    written += [quote_plus(raw), re.sub("%..", lambda it: it[0].lower(), quote(raw, safe=""))]
+    written += [json.dumps(secret, ensure_ascii=False)[1:-1].replace("&", "\\u0026")]
+    for text in written:
+        assert os.fsencode(text) in forms(secret), text
+
+
 def test_a_link_to_a_layer_that_comes_twice_is_no_layer_of_its_own(docker: StandInDocker) -> None:
     archive = tar({"1/layer.tar": tar({"a": SECRET.encode()}), "2/layer.tar": None})
     assert found(docker, archive) == [("/a, in 1/layer.tar of the image", "HF_TOKEN")]
@@ -81,8 +104,11 @@ def test_a_link_to_a_layer_that_comes_twice_is_no_layer_of_its_own(docker: Stand
         (saved(tar({"a": b"a" * 9000}))[:5000], "cannot be searched: unexpected end of data"),
         (tar({"a": b"\x1f\x8b\x08\x00" + b"x" * 90}), "cannot be searched: Error -3"),
         (b"", "cannot be searched: empty file"),
+        (tar({}), "the engine handed out 0 of 3 layers"),
+        (saved(tar({"a": b"a"})), "the engine handed out 1 of 3 layers"),
+        (tar({"manifest.json": b'[{"Layers": ["1", "2", "3"]}]', "1": b"", "3": b""}), "handed out 2 of 3 layers"),
     ],
-    ids=["zstd", "cut-off", "no-gzip", "empty"],
+    ids=["zstd", "cut-off", "no-gzip", "empty", "no-layers", "too-few", "one-is-missing"],
 )
 def test_what_cannot_be_searched_is_an_error(docker: StandInDocker, archive: bytes, says: str) -> None:
     with pytest.raises(Refused, match=says):

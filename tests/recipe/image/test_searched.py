@@ -35,6 +35,10 @@ def test_nothing_of_a_secret_is_recorded_and_without_this_users_key_the_record_i
     assert written and not any(form in written for form in ONE["A"])
     key = folders / "state/searched.key"
     assert key.stat().st_mode & 0o777 == 0o600
+    key.write_bytes(b"")
+    searched.note(LAYERS, ONE)
+    # Nothing may be remembered under a key that everybody knows.
+    assert searched.missing(LAYERS, ONE) == ONE
     key.unlink()
     assert searched.missing(LAYERS, ONE) == ONE
 
