@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from launch.cli.given import Given
+from launch.engines.secrets import API_KEY, resolve
 from launch.ledger.judge import load_gates, objections
 from launch.plan.logs import RankLog
 from launch.proof.client import Client
@@ -42,7 +43,7 @@ def in_job(
     patchset: str | None,
 ) -> None:
     """Wait for the group, then judge it."""
-    key = os.environ.get("VLLM_API_KEY") or None
+    key = resolve(f"env:{API_KEY}", API_KEY) if os.environ.get(API_KEY) else None
     gates = load_gates(home, list(names))
     ends = time.monotonic() + seconds
     while not (answer := probe(url, model, deadline=max(1.0, ends - time.monotonic()), api_key=key)).ok:
