@@ -31,7 +31,7 @@ def login(host: str) -> tuple[str, str] | None:
         user, _, password = b64decode(entry["auth"]).decode().partition(":")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         raise HallmarkError(
             "cannot be read as docker's settings", where=str(path), hint="`docker login` again"
         ) from None
@@ -43,7 +43,10 @@ def _helped(helper: str, key: str) -> tuple[str, str] | None:
     try:
         done = subprocess.run([program, "get"], check=False, capture_output=True, text=True, input=key)
         found = json.loads(done.stdout) if done.returncode == 0 else None
-    except (OSError, ValueError):
-        raise HallmarkError(f"{program} cannot be run, and docker's settings name it", hint="install it") from None
+        user, secret = (str(found["Username"]), str(found["Secret"])) if found else ("<token>", "")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise HallmarkError(
+            f"{program} cannot be run or gives no login, and docker's settings name it", hint="install it"
+        ) from None
     # <token> stands for an identity token, which is exchanged otherwise than a password.
-    return (found["Username"], found["Secret"]) if found and found["Username"] != "<token>" else None
+    return (user, secret) if user != "<token>" else None

@@ -115,7 +115,11 @@ def test_a_record_that_cannot_be_read_is_an_error_because_it_may_name_anything(t
     assert refused.value.exit == Exit.MISMATCH
 
 
-@pytest.mark.parametrize("line", ['{"data": "x"}', f'{{"data": {"[" * 90_000}{"]" * 90_000}}}', '{"data": null}'])
+@pytest.mark.parametrize(
+    "line",
+    ['{"data": "x"}', f'{{"data": {"[" * 90_000}{"]" * 90_000}}}', '{"data": null}'],
+    ids=["a-text", "deep", "nothing"],
+)
 def test_a_line_of_a_history_that_no_launch_writes_may_name_anything(tmp_path: Path, line: str) -> None:
     write(tmp_path / "clusters/one/journal.jsonl", f"{line}\n")
     with pytest.raises(Mismatch, match=r"journal\.jsonl: cannot be read"):

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -174,13 +175,21 @@ def test_without_a_login_it_is_said_how_to_get_one(
     ("settings", "says"),
     [
         ("{", "cannot be read as docker's settings"),
+        ("[" * 100_000, "cannot be read as docker's settings"),
+        ('{"auths": {"HOST": {"auth": 7}}}', "cannot be read as docker's settings"),
+        ('{"credsStore": "odd"}', "docker-credential-odd cannot be run or gives no login"),
         ('{"credsStore": "none-here"}', "docker-credential-none-here cannot"),
     ],
+    ids=["cut-off", "deep", "a-number", "odd-helper", "no-helper"],
 )
 def test_broken_settings_of_docker_are_a_plain_error(
     guarded: tuple[Reference, type[Guarded]], settings: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "config.json").write_text(settings)
+    (tmp_path / "config.json").write_text(settings.replace("HOST", guarded[0].host))
+    odd = tmp_path / "docker-credential-odd"
+    odd.write_text('#!/bin/sh\necho \'{"Username": "me"}\'\n')
+    odd.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     with Repository(guarded[0]) as repository, pytest.raises(HallmarkError, match=says):
         repository.manifest("x")

@@ -162,6 +162,7 @@ def test_an_answer_without_an_end_is_read_no_further_than_what_is_ever_used(
         (404, b""),
         (503, b""),
     ],
+    ids=["a-page", "list", "nothing", "deep", "object", "umlaut", "two-lines", "elsewhere", "none", "busy"],
 )
 def test_who_gives_no_token_is_named_and_nothing_else_is_said_of_the_image(
     status: int, body: bytes, hostile: Hostile
