@@ -71,7 +71,7 @@ def _section(title: str, about: str, rows: Sequence[Row]) -> str:
     lines = [f"## {title}", "", f"Played on {datetime.now(UTC).date()} on {machine}. {about}", ""]
     lines += ["| fault | what happened | seconds | until |", "| --- | --- | --- | --- |"]
     for row in rows:
-        happened = " ".join(row.happened.replace("|", "/").split())
+        happened = " ".join(plays.readable(row.happened).replace("|", "/").split())
         lines.append(f"| {row.fault} | {happened} | {row.seconds:.1f} | {row.until} |")
     return "\n".join(lines)
 

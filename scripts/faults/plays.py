@@ -36,14 +36,17 @@ def rows(stage: Stage, say: Callable[[str], None], plays: Sequence[Play]) -> Ite
         if not stage.pids(0) or not stage.answers():
             stage.done("launch", str(stage.cluster))
         row = play(stage, str(stage.cluster))
-        row = replace(row, happened=_readable(row.happened, stage.folder))
+        row = replace(row, happened=readable(_short(row.happened, stage.folder)))
         say(f"{row.fault}: {row.happened} ({row.seconds:.1f} s)")
         yield row
 
 
-def _readable(text: str, folder: Path) -> str:
-    """Without what means nothing to others: paths of this run, process ids, moments."""
-    text = re.sub(rf"{re.escape(str(folder))}(?:/[^/\s:]+)*(/[^/\s:]+)", r"…\1", text)
+def _short(text: str, folder: Path) -> str:
+    return re.sub(rf"{re.escape(str(folder))}(?:/[^/\s:]+)*(/[^/\s:]+)", r"…\1", text)
+
+
+def readable(text: str) -> str:
+    """Without what means nothing to others: process ids and moments."""
     text = re.sub(r" \(process \d+\)", "", text)
     text = re.sub(r"\bprocess \d+", "a process", text)
     return re.sub(r" since \d{4}-[\dT:.+-]*\d", "", text)

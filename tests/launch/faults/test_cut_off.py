@@ -5,8 +5,6 @@ the node is back the next one ends in a whole group or in none.
 """
 
 import json
-import os
-import signal
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from launch.nodes import reach
 from launch.nodes.image import StagedImage
 from recipe.config import paths
 from scripts.engines.network import Namespace
@@ -202,47 +199,3 @@ def test_a_container_that_is_paused_is_named_and_can_be_stopped(cut: Pair) -> No
         assert engine.docker("ps", "--all", "--quiet").stdout == ""
         # The shared memory of a container is a mount below its engine's folder.
         assert f"{engine.folder}/data/containers" not in Path("/proc/self/mounts").read_text()
-
-
-def test_an_engine_that_hangs_is_told_of_in_seconds_and_stops_its_ranks_once_it_is_back(
-    request: pytest.FixtureRequest, cut: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A dockerd that is stopped by a signal was waited for for two minutes."""
-    played(request, ci=False)
-    monkeypatch.setattr(reach, "_QUESTION_SECONDS", 4.0)
-    _, new = cut.ready()
-    pid = cut.nodes.engines[1].daemon.pid
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        began = time.monotonic()
-        result = cut.world.run("launch", "pair", "--image", new)
-        seconds = time.monotonic() - began
-        assert (result.exit, "node right did not end `docker" in result.err) == (5, True), result.err
-        assert cut.world.answers()
-        note(request, "the worker's engine hangs before a `launch`", f"exit 5: {told(result)[0][:160]}", seconds)
-        result = cut.world.run("stop", "pair")
-        assert (result.exit, "node right did not end `docker" in result.err) == (5, True), result.err
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    assert [bool(marks) for marks in cut.running()] == [False, True]
-    cut.world.done("stop", "pair")
-    is_whole(cut, None)
-
-
-def test_an_engine_that_is_killed_is_told_of_and_the_group_comes_back_with_it(
-    request: pytest.FixtureRequest, cut: Pair
-) -> None:
-    played(request, ci=False)
-    _, new = cut.ready()
-    second = cut.nodes.engines[1]
-    second.kill()
-    began = time.monotonic()
-    result = cut.world.run("launch", "pair", "--image", new)
-    seconds = time.monotonic() - began
-    assert (result.exit, "node right: no engine answers" in result.err) == (5, True), result.err
-    note(request, "kill -9 of the worker's engine before a `launch`", f"exit 5: {told(result)[0][:160]}", seconds)
-    found = cut.world.run("status", "pair", "--json").document
-    assert (found["state"], found["missing"]) == ("degraded", "rank 1 (right) is not reached")
-    second.again()
-    cut.world.done("launch", "pair", "--image", new)
-    is_whole(cut, new)

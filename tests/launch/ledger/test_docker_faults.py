@@ -210,6 +210,7 @@ def test_an_engine_that_hangs_or_died_is_told_and_what_follows_ends_consistent(
         dead = "kill -9 of a node's dockerd"
         gone = f"no engine answers at {right.host}"
         faults.told(dead, "status pair", gone, Exit.NOT_DONE)
+        faults.told(dead, f"launch pair --image {PATCHED}", gone, Exit.UNREACHABLE)
         faults.told(dead, "stop pair", gone, Exit.UNREACHABLE)
         right.again()
         began = time.monotonic()
